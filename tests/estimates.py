@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.plan.stages import stage_name
 from hypar.planning.stages.running import exchanges_of
-from hypar.schedule.pieces import COMMUNICATION, Piece
+from hypar.schedule.lanes import COMMUNICATION, Piece
 from hypar.schedule.pipeline_orders import Schedule
 from hypar.schedule.record import ERROR, INPUT, Op, Record
 from hypar.schedule.stages import part_of

@@ -110,9 +110,9 @@ MUTANTS = [
     Mutant("what moves nothing is no transfer", "program/holding.py", "return self.terms or bool(self.need.lacks(have).any())", "return True"),
     Mutant("a bias has a gradient", "program/lowering.py", "for name in self.nest.trained}", 'for name in ["weight"]}'),
     Mutant("idle devices hold no part", "sharding/layout.py", "return Copies(np.where(layout.working, number, -1))", "return Copies(number)"),
-    Mutant("what is saved lives until it is read", "schedule/liveness.py", "max([self.later[own] for own in saved])", "until + 1"),
-    Mutant("an error is added in its place", "schedule/liveness.py", "if own not in self.passed", "if own in self.passed"),
-    Mutant("what is sent is added in the buffer", "schedule/liveness.py", "at - (buffer in self.outside)", "at"),
+    Mutant("what is saved lives until it is read", "schedule/lifetimes.py", "max([self.later[own] for own in saved])", "until + 1"),
+    Mutant("an error is added in its place", "schedule/lifetimes.py", "if own not in self.passed", "if own in self.passed"),
+    Mutant("what is sent is added in the buffer", "schedule/lifetimes.py", "at - (buffer in self.outside)", "at"),
     # schedule
     Mutant("1f1b starts with a microbatch for each stage behind", "schedule/pipeline_orders.py", "behind, back = stages - stage - 1, turns", "behind, back = stages - stage, turns"),
     Mutant("gpipe takes errors in reverse", "schedule/pipeline_orders.py", "len(turns), turns[::-1]", "len(turns), turns"),
@@ -128,8 +128,8 @@ MUTANTS = [
     Mutant("memory is that of the fullest device", "schedule/memory.py", "return held, int(total.argmax())", "return held, int(total.argmin())"),
     Mutant("a stage sends a tensor once to each replica", "schedule/tasks.py", "own.num_bytes / own.replicas", "own.num_bytes"),
     Mutant("a stage counts what its readers need", "planning/stages/arriving.py", 'copies(tree, layer - span[0], name) if span[0] <= layer < span[1] else 1.0', "1.0"),
-    Mutant("time with nothing to do is idle", "schedule/scoring.py", "total.append(max(0.0, end - max(start, until)))", "total.append(max(0.0, end - start))"),
-    Mutant("the score counts an energy of every lane", "schedule/scoring.py", "if costs is None:\n            return None", "if costs is None:\n            continue"),
+    Mutant("time with nothing to do is idle", "schedule/stages.py", "total.append(max(0.0, end - max(start, until)))", "total.append(max(0.0, end - start))"),
+    Mutant("the score counts an energy of every lane", "schedule/stages.py", "if costs is None:\n            return None", "if costs is None:\n            continue"),
     # solve
     Mutant("a node takes the least beside its neighbours", "solve/minsum.py", "np.flatnonzero(costs == costs.min())", "np.flatnonzero(costs == costs.max())"),
     Mutant("of equal choices the first is taken", "solve/minsum.py", "own[others] = min(whole)", "own[others] = max(whole)"),
@@ -174,7 +174,7 @@ MUTANTS = [
     Mutant("of the tasks of a line the last one is waited for", "schedule/tasks.py", "if found.get(line, -1) < task:", "if line not in found:"),
     Mutant("devices of a tree are told apart by all their coordinates", "sharding/layout.py", "tuple(group[own[group] == part] for part", "tuple(np.flatnonzero(own == part) for part"),
     Mutant("a separator is of two components", "solve/order.py", "if count > 1}", "if count > 2}"),
-    Mutant("a device keeps where its samples lie", "program/layouts.py", "    if not held:\n        return piece, ends\n", "    if True:\n        return piece, ends\n"),
+    Mutant("a device keeps where its samples lie", "program/holding.py", "    if not held:\n        return piece, ends\n", "    if True:\n        return piece, ends\n"),
     Mutant("chunks have as many synchronisations as there are", "planning/chunks.py", "range(1, len(sizes) + 1)", "range(len(sizes))"),
     # planning, of stages, chunks and uneven splits
     Mutant("equal spans have equal layers", "planning/stages/partition.py", "kinds[start : start + length] == own", "kinds[start] == own[0]"),

@@ -20,9 +20,8 @@ from hypar.plan.request import Request
 from hypar.planning.fastest import proposer_of
 from hypar.planning.planner import resolve
 from hypar.planning.question import ask, setting_for
-from hypar.schedule.lanes import Lane
+from hypar.schedule.lanes import COMMUNICATION, Lane
 from hypar.schedule.memory import memory_of
-from hypar.schedule.pieces import COMMUNICATION
 from hypar.schedule.stages import StepWork
 from hypar.sharding.placement import choice_of
 from hypar.solve.counts.solution import Columns

@@ -13,7 +13,7 @@ from hypar.planning.replay import run_plan
 from hypar.planning.resolved import Resolved
 from hypar.planning.stages.partition import held_in
 from hypar.planning.stages.planner import stored_stages
-from hypar.schedule.pieces import BETWEEN_STAGES
+from hypar.schedule.lanes import BETWEEN_STAGES
 from hypar.sharding.conventions import PAPER
 from tests.estimates import estimated_s
 from tests.heterogeneous import group, groups_of, kind, write_machine

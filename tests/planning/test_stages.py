@@ -21,8 +21,7 @@ from hypar.planning.stages.partition import LowerBounds, best_partition
 from hypar.planning.stages.running import kept_in_flight
 from hypar.planning.stages.spans import spans_of
 from hypar.schedule.lanes import Lane
-from hypar.schedule.scoring import summarise
-from hypar.schedule.stages import StepWork
+from hypar.schedule.stages import StepWork, summarise
 from hypar.sharding.placement import degrees
 from hypar.solve.partition import partition
 from hypar.studies.remarks import remarks

@@ -12,7 +12,7 @@ from hypar.network.graph import load_model as built
 from hypar.planning.replay import run_plan
 from hypar.planning.resolved import Resolved
 from hypar.planning.stages.planner import stored_stages
-from hypar.schedule.pieces import BETWEEN_STAGES
+from hypar.schedule.lanes import BETWEEN_STAGES
 from hypar.sharding.conventions import PAPER
 from tests.kit import names_of
 from tests.planning.parts import scored, staged
@@ -20,7 +20,7 @@ from tests.transformers import gpt, linear
 
 if TYPE_CHECKING:
     from hypar import LayerGraph, Plan
-    from hypar.schedule.pieces import Piece
+    from hypar.schedule.lanes import Piece
 
 HIDDEN, VOCAB = 32, 64
 BYTES = 4 * HIDDEN * VOCAB

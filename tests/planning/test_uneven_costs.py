@@ -9,7 +9,7 @@ import pytest
 
 from hypar import load_machine, plan_model
 from hypar.execution.exchange import moved
-from hypar.program.layouts import layouts_of
+from hypar.program.holding import layouts_of
 from hypar.program.lowering import lower
 from hypar.studies.alternatives import explain_plan
 from tests.effort import late

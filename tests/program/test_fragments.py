@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hypar.network.graph import load_model
 from hypar.program.fragments import following
-from hypar.program.layouts import grid_of, grids
+from hypar.program.holding import grid_of, grids
 from hypar.sharding.layout import Layout, places_of
 from hypar.sharding.placement import cut
 from tests.effort import examples

@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypar.program.layouts import divide
+from hypar.program.holding import divide
 from hypar.sharding.layout import Layout, places_of
 from hypar.sharding.placement import cut
 from tests.effort import examples

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypar.execution.exchange import add, copy, mask, shares
 from hypar.network.graph import LayerGraph
 from hypar.program.fragments import following
-from hypar.program.holding import Transfer
-from hypar.program.layouts import grid_of
+from hypar.program.holding import Transfer, grid_of
 from hypar.program.lowering import Item, Move
 from hypar.schedule.memory import arriving
 from hypar.sharding.layout import Grid, Places

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hypar import LayerGraph, load_machine, plan_model
 from hypar.planning.replay import run_plan
-from hypar.schedule.pieces import BETWEEN_STAGES
+from hypar.schedule.lanes import BETWEEN_STAGES
 from tests.effort import examples
 from tests.heterogeneous import group, groups_of, kind, machines, networks, write_machine, written
 from tests.kit import names_of

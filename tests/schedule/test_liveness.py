@@ -8,15 +8,14 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypar.schedule.lifetimes import Course
-from hypar.schedule.liveness import Ledger
+from hypar.schedule.lifetimes import Course, Ledger
 from hypar.schedule.pipeline_orders import Moment
 from tests.effort import examples
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.schedule.liveness import Bytes
+    from hypar.schedule.lifetimes import Bytes
 
 
 TWO = np.array([2.0])

@@ -10,8 +10,7 @@ from hypar import load_machine, load_model
 from hypar.costs.base import load_cost
 from hypar.costs.graphs.tables import Tables
 from hypar.machine.setting import Setting
-from hypar.schedule.lanes import Lane
-from hypar.schedule.pieces import Piece
+from hypar.schedule.lanes import Lane, Piece
 from hypar.schedule.stages import StepWork
 from hypar.sharding.amounts.counted import outermost
 from hypar.sharding.placement import cut, levels_of

@@ -12,12 +12,13 @@ grid of classes of indices, each weighted by its elements.
 from __future__ import annotations
 
 from functools import reduce
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.program.holding import Holding, Members, by_content, cells, outer
+from hypar.program.holding import Holding, Members, by_content, kinds_of, outer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence, Sized
@@ -164,6 +165,26 @@ def _size(step: Move, part: Numbers) -> Numbers:
 
 
 # Counts
+
+
+def cells(*holdings: Holding) -> tuple[list[Members], NDArray[np.int64]]:
+    """Return the classes of elements that each device has of some holdings of a tensor, and their sizes.
+
+    The indices of a dim that the same devices have are one class.
+
+    Returns:
+        For each holding ``[devices, classes of each dim]``; the elements of each cell.
+    """
+    boxes, weights, rows = [box for holding in holdings for box in holding.each], [], []
+    for members in zip(*boxes, strict=True):
+        devices = max(map(len, members))
+        stacked = np.concatenate([np.broadcast_to(own, (devices, own.shape[-1])) for own in members])
+        first, _, counts = kinds_of(stacked)
+        weights.append(counts)
+        rows.append(np.split(stacked[:, first], len(boxes)))
+    every = map(outer, zip(*rows, strict=True))
+    found = [reduce(np.logical_or, islice(every, len(holding.each))) for holding in holdings]
+    return found, reduce(np.multiply.outer, weights)
 
 
 def moved(places: Places, own: Transfer) -> Numbers:

@@ -33,9 +33,9 @@ from typing import TYPE_CHECKING
 from hypar.errors import PlanError, shown
 from hypar.machine.step_times import LayerTimes, StepTimes
 from hypar.plan.records import Chunks, ChunksRecord, Score
+from hypar.schedule.lanes import COMMUNICATION, PHASE
 from hypar.schedule.memory import held_by, holds
-from hypar.schedule.pieces import COMMUNICATION, PHASE
-from hypar.schedule.scoring import summarise
+from hypar.schedule.stages import summarise
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

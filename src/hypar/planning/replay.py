@@ -19,7 +19,7 @@ from hypar.planning.stages.planner import StagePlanner, stages_of, stored_stages
 from hypar.planning.stages.running import Staging
 from hypar.planning.uneven.planner import Planner
 from hypar.planning.uneven.tree import branch_of
-from hypar.schedule.scoring import summarise
+from hypar.schedule.stages import summarise
 from hypar.sharding.conventions import DIRECT, PAPER
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from itertools import chain, starmap
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -31,23 +31,23 @@ from hypar.program.holding import (
     Members,
     Transfer,
     by_content,
+    divide,
     flattened,
     in_place,
     members,
     one_each,
     reached,
 )
-from hypar.program.layouts import divide
 from hypar.sharding.conventions import FUSED, MOVED
 from hypar.sharding.placement import partial_results
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from hypar.network.nodes import LayerOp
-    from hypar.sharding.layout import Copies, Layout, Numbers
+    from hypar.sharding.layout import Copies, Layout
 
 SPATIAL = ("height", "width")
 
@@ -62,17 +62,16 @@ class Source(NamedTuple):
 
 
 class Reader(NamedTuple):
-    """The only planned layer that reads an output, and the operand that it is."""
+    """The only planned layer that reads an output, the operand that it is, and who has what of what it reads besides if it joins these."""
 
     nest: Nest
     operand: str
     layout: Layout
+    beside: tuple[Holding, ...]
 
 
-@by_content
-def held_by(each: tuple[Members, ...]) -> Holding:
-    """Return one holding of equal members."""
-    return Holding(each)
+held_by = by_content(Holding)
+"""Returns one holding of equal members."""
 
 
 @by_content
@@ -90,7 +89,6 @@ class Fragment:
         chosen: whether it has choices.
         sources: what it reads.
         reader: the only planned layer that reads its output, through ops without choices; None if there is none.
-        beside: who has what of what a join that reads its output reads besides.
         convention: what becomes of partial sums.
     """
 
@@ -99,7 +97,6 @@ class Fragment:
     chosen: bool
     sources: tuple[Source, ...]
     reader: Reader | None
-    beside: tuple[Holding, ...]
     convention: str
 
     @cached_property
@@ -121,30 +118,29 @@ class Fragment:
 
     @cached_property
     def dims(self) -> Mapping[str, Members]:
-        """For each dim of the op the indices that each device computes."""
+        """For each dim of the op the indices that each device computes; all of the network's input."""
+        if not self.sources:
+            places = self.layout.working.shape
+            return {dim: np.ones((*places, size), bool) for dim, size in self.nest.sizes.items()}
         return self._divided() if self.chosen else self._followed()
 
     @cached_property
     def partial(self) -> Mapping[str, Members]:
         """The rows of its input of which each device adds up an average, where that needs those of several."""
-        nest, found = self.nest, dict[str, "Members"]()
-        if nest.reduce == "mean" and not self.chosen:
-            there = self.sources[0].holding.members
-            working = np.asarray(self.dims["batch"].any(axis=-1, keepdims=True))
-            needs = zip(nest.inputs[0].axes, members(nest.inputs[0], self.dims), there, strict=True)
-            for axis, own, held in needs:
-                if axis in nest.reduced and (own & ~held & working).any():
-                    found[axis] = own & held
-        return found
+        if self.nest.reduce != "mean" or self.chosen:
+            return {}
+        read, there = self.nest.inputs[0], self.sources[0].holding.members
+        working = np.asarray(self.dims["batch"].any(axis=-1, keepdims=True))
+        each = zip(read.axes, members(read, self.dims), there, strict=True)
+        some = [own for own in each if own[0] in self.nest.reduced]
+        return {axis: own & held for axis, own, held in some if (own & ~held & working).any()}
 
     @cached_property
     def needs(self) -> tuple[Holding, ...]:
         """What each device reads of each input."""
-        if not self.sources:
-            return ()
         if self.nest.view and not self.rests:
             return (self.sources[0].holding,)
-        needs = [members(operand, self.dims) for operand in self.nest.inputs]
+        needs = [members(operand, self.dims) for operand in self.nest.inputs[: len(self.sources)]]
         if self.partial:
             axes = zip(self.nest.inputs[0].axes, needs[0], strict=True)
             needs[0] = tuple(self.partial.get(axis, own) for axis, own in axes)
@@ -162,11 +158,7 @@ class Fragment:
     @cached_property
     def output(self) -> Holding:
         """What each device computes of the output."""
-        result = self.nest.result
-        if not self.sources:
-            places = self.layout.working.shape
-            return held_by(tuple(np.ones((*places, size), bool) for size in result.shape))
-        return held_by(members(result, self.dims))
+        return held_by(members(self.nest.result, self.dims))
 
     @cached_property
     def copies(self) -> Copies:
@@ -186,9 +178,7 @@ class Fragment:
         behind = nest.result.dims if self.chosen else {*layout.dims} - nest.reduced
         after = layout.of({dim: dim for dim in behind})
         terms = {dim for dim in layout.dims if "output" in partial_results(nest, dim)}
-        if not nest.multiplies or reader is None or not terms:
-            return self.output, after
-        if not (layout.working & reader.layout.working).any():
+        if not (nest.multiplies and reader and terms and (layout.working & reader.layout.working).any()):
             return self.output, after
         read_as = _ungrouped(reader.nest.names.get(reader.operand, {}))
         read_as.pop("groups", None)
@@ -210,8 +200,9 @@ class Fragment:
                 elif window is not None and axis not in nest.windows:
                     held[dims[0]] = (*held.get(dims[0], ()), reached(window, there, nest.sizes[dims[0]]))
         # Where all devices have all samples, they take those that they have of what a join reads beside the output.
-        if nest.multiplies and self.beside and all(own.all() for own in held.get("batch", ())):
-            held["batch"] = tuple([own.members[0] for own in self.beside])
+        beside = self.reader.beside if self.reader and nest.multiplies else ()
+        if beside and all(own.all() for own in held.get("batch", ())):
+            held["batch"] = tuple([own.members[0] for own in beside])
         if nest.concatenates:
             held.pop("channels", None)
         sizes = {dim: size for dim, size in nest.sizes.items() if not dim.startswith(KERNEL)}
@@ -263,16 +254,13 @@ class Fragment:
     @cached_property
     def summed(self) -> Transfer | None:
         """How the terms of the output are added up; None where there are none."""
-        if not (self.nest.multiplies or self.partial):
-            return None
-        return self.adding(self.output, self.left[0])
+        return self.adding(self.output, self.left[0]) if self.nest.multiplies or self.partial else None
 
     @cached_property
     def gathered(self) -> Transfer | None:
         """How the error of the sums comes to those who have made terms; None where sums lie as they are made."""
-        if self.left[0].content == self.output.content:
-            return None
-        return Transfer("copy", self.left[0], self.output)
+        there = self.left[0].content == self.output.content
+        return None if there else Transfer("copy", self.left[0], self.output)
 
     @cached_property
     def returned(self) -> tuple[tuple[Transfer, ...], ...]:
@@ -280,15 +268,12 @@ class Fragment:
 
         By ``moved``, and where no device has both ends, the sums come to devices that have terms first, and are then copied.
         """
-        return tuple(
-            starmap(self._returned, zip(self.sources, self.needs, _reads_of(self.nest), strict=False))
-        )
+        each = zip(self.sources, self.needs, _reads_of(self.nest), strict=False)
+        return tuple([self._returned(*own) if own[0].trained else () for own in each])
 
     def _returned(self, source: Source, read: Holding, all_read: tuple[Members, ...]) -> tuple[Transfer, ...]:
         have = source.holding
-        if not source.trained:
-            return ()
-        need = held_by(tuple(own & there for own, there in zip(have.members, all_read, strict=True)))
+        need = held_by(tuple(map(np.logical_and, have.members, all_read)))
         if source.rests:
             return (replace(self.adding(read, need), kind="return"),)
         if self.convention == MOVED or not have.meets(read):
@@ -317,19 +302,11 @@ class Fragment:
         return tuple(each for each in every if each is not None and each.moves)
 
     @cached_property
-    def flags(self) -> tuple[NDArray[np.bool_], ...]:
-        """Whether devices have what they need of each transfer, where some have and others have not."""
-        return tuple(own.inside for own in self.transfers if own.inside.size > 1)
-
-    @cached_property
     def amounts(self) -> tuple[NDArray[Any], ...]:
         """What devices have of its tensors, where these have unlike amounts."""
         holdings = (self.output, *self.shards, *(own.need for own in self.transfers))
-        every = (
-            *(own.elements for own in holdings),
-            *([self.channels] if self.nest.saved.statistics else []),
-        )
-        return tuple(own for own in every if own.size > 1)
+        channels = [self.channels] if self.nest.saved.statistics else []
+        return tuple(own for own in (*(one.elements for one in holdings), *channels) if own.size > 1)
 
     @cached_property
     def channels(self) -> NDArray[np.float64]:
@@ -340,7 +317,14 @@ class Fragment:
     def adding(self, have: Holding, need: Holding, copies: Copies | None = None) -> Transfer:
         """Return how terms are added up, of which devices have the copies of its output's terms, or others."""
         of = self.copies if copies is None else copies
-        return Transfer("add", have, need, of, _overlapping(have, of.number, self.layout.places.devices))
+        terms, devices = have.on(of.number >= 0), self.layout.places.devices
+        each = np.broadcast_arrays(terms.elements, of.number)[0]
+        dims = zip(*terms.each, strict=True)
+        rows = ([own.reshape(-1, own.shape[-1]).any(axis=0) for own in dim] for dim in dims)
+        whole = math.prod(int(np.any(own, axis=0).sum()) for own in rows)
+        # If no two devices of a copy have terms of an element, those of a copy have as many as there are in all.
+        several = int(each.sum()) * (devices // each.size) > (int(of.number.max()) + 1) * whole
+        return Transfer("add", have, need, of, several)
 
 
 fragment_of = lru_cache(maxsize=1024)(Fragment)
@@ -354,7 +338,6 @@ def following(
     convention: str,
     *,
     sent: Collection[str] = (),
-    make: Callable[..., Fragment] = Fragment,
 ) -> dict[str, Fragment]:
     """Return the fragments of layers, by name.
 
@@ -364,25 +347,21 @@ def following(
         whole: the layout of one that nothing divides.
         convention: what becomes of partial sums.
         sent: the layers whose output other layers read.
-        make: makes a fragment.
     """
     found, readers = dict[str, Fragment](), _next_choices(ops, layouts, sent)
-    joins = {
-        op.name: op.inputs for op in ops if not (op.nest.multiplies or op.nest.view) and op.name in layouts
-    }
     for op in ops:
+        names = zip(op.inputs, op.nest.inputs, strict=False)
         sources = tuple(
-            [
-                found[name].source if name in found else _elsewhere(operand.shape, whole)
-                for name, operand in zip(op.inputs, op.nest.inputs, strict=False)
-            ]
+            [found[name].source if name in found else _elsewhere(own.shape, whole) for name, own in names]
         )
-        reader, chosen = readers.get(op.name), op.name in layouts
-        beside = joins.get(reader[0].name, ()) if reader else ()
-        others = tuple([found[name].source.holding for name in beside if name in found])
+        by, chosen = None, op.name in layouts
+        if op.name in readers:
+            reader, operand = readers[op.name]
+            joins = not (reader.nest.multiplies or reader.nest.view)
+            beside = [found[name].source.holding for name in reader.inputs if joins and name in found]
+            by = Reader(reader.nest, operand, layouts[reader.name], tuple(beside))
         layout = layouts[op.name] if chosen else sources[0].after if sources else whole
-        by = Reader(reader[0].nest, reader[1], layouts[reader[0].name]) if reader else None
-        found[op.name] = make(op.nest, layout, chosen, sources, by, others, convention)
+        found[op.name] = fragment_of(op.nest, layout, chosen, sources, by, convention)
     return found
 
 
@@ -416,20 +395,6 @@ def _reads_of(nest: Nest) -> tuple[tuple[Members, ...], ...]:
     return tuple(members(operand, dims) for operand in nest.inputs)
 
 
-def _overlapping(terms: Holding, copies: Numbers, devices: int) -> bool:
-    """Return whether several of some devices have terms of an element, in one copy.
-
-    If none have, those of a copy have as many elements as there are in all.
-    """
-    own = terms.on(copies >= 0)
-    each = np.broadcast_arrays(own.elements, copies)[0]
-    flat_dims = (
-        [dim.reshape(-1, dim.shape[-1]).any(axis=0) for dim in dims] for dims in zip(*own.each, strict=True)
-    )
-    whole = math.prod(int(np.any(each, axis=0).sum()) for each in flat_dims)
-    return int(each.sum()) * (devices // each.size) > (int(copies.max()) + 1) * whole
-
-
 def _filled(own: Members, read: Members) -> Members:
     """Return the indices from the first to the last that each device reads; all where it reads all that is read at all."""
     before, behind = (np.logical_or.accumulate(each, axis=-1) for each in (own, own[..., ::-1]))
@@ -450,8 +415,8 @@ def gradient_of(users: tuple[Fragment, ...]) -> Transfer:
     axes = [[atom_of(dim) for dim in own.nest.weight] for own in users]
     boxes = zip([own.have.members for own in each], axes, strict=True)
     first, *more = (tuple([box[own.index(axis)] for axis in axes[0]]) for box, own in boxes)
-    have = Holding(first, tuple(more))
-    return users[0].adding(have, have, users[0].layout.copies())
+    have, alone = Holding(first, tuple(more)), np.maximum.reduce([own.copies.number for own in each])
+    return users[0].adding(have, have, users[0].layout.copies()._replace(number=np.minimum(alone, 0)))
 
 
 def gathered_again(
@@ -469,16 +434,6 @@ def gathered_again(
                 yield at, reader, number
 
 
-class Whole(NamedTuple):
-    """The bytes of a weight that devices gather for its use, and those of its gradient until it is shared; None where they hold these.
-
-    On each device, ``[*devices]``.
-    """
-
-    weight: NDArray[Any] | None
-    gradient: NDArray[Any] | None
-
-
 class Rest(NamedTuple):
     """A weight whose pieces rest in shares: how the terms of its gradient come to those who rest it, and how it is gathered."""
 
@@ -487,7 +442,7 @@ class Rest(NamedTuple):
 
 
 @lru_cache(maxsize=512)
-def rest_of(users: tuple[Fragment, ...], gradient: Transfer) -> Rest | None:
+def rest_of(users: tuple[Fragment, ...]) -> Rest | None:
     """Return how a weight rests that devices share among those whose terms of its gradient are added up; None where none do.
 
     They share an axis that they divide evenly, or the longest. A weight that several layers use rests so where none divides it.
@@ -501,6 +456,7 @@ def rest_of(users: tuple[Fragment, ...], gradient: Transfer) -> Rest | None:
     )
     if count == 1 or not (alike or len(users) == 1):
         return None
+    gradient = gradient_of(users)
     members = [*gradient.need.members]
     sizes = [own.sum(axis=-1, keepdims=True) for own in members]
     even = (axis for axis, own in enumerate(sizes) if not (own % count).any())

@@ -1,6 +1,7 @@
-"""Who holds which elements of a tensor, how they come to others, and what ops read, as masks of the indices of each dim.
+"""Who works on what, and holds which elements of a tensor; how these come to others, and what ops read, as masks of the indices of each dim.
 
-Few different masks occur in a program, however many layers it has, so what is found of one is kept by its content.
+A piece of a dim is divided in the order of its indices, or in an order that keeps elements where they are: channels and samples
+need not be consecutive, so a reader takes those that its maker's devices already have. Few different masks occur in a program, however many layers it has, so what is found of one is kept by its content.
 """
 
 from __future__ import annotations
@@ -8,18 +9,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, reduce, wraps
 from hashlib import blake2b
-from itertools import islice
+from itertools import accumulate, chain, pairwise, repeat
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hypar.sharding.layout import PART, Grid, GroupShare, Layout, Places, given_in, laid, places_of, shares_of
+from hypar.sharding.placement import TINY, Choice, Options, digits_of, whole_ends
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
     from hypar.ops.nest import Operand, Projection
     from hypar.ops.run import Piece
     from hypar.ops.windows import Window
+    from hypar.plan.plan import Plan
+    from hypar.sharding.layout import Numbers, Shares
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -79,11 +85,12 @@ def pieces_of(dims: Mapping[str, Members], made: Container[str] | None = None) -
     return tuple(own if all(len(own[dim]) for dim in needed) else None for own in pieces)
 
 
-def flat(*tables: Members) -> tuple[tuple[int, ...], list[Members]]:
-    """Return the devices over which some tables vary, and the tables with these on one axis, ``[devices, size]``."""
-    devices = np.broadcast_shapes(*[own.shape[:-1] for own in tables])
-    return devices, [
-        np.broadcast_to(own, (*devices, own.shape[-1])).reshape(-1, own.shape[-1]) for own in tables
+def flat(places: Sequence[int], *tables: Members) -> list[Members]:
+    """Return some tables with the devices over which they vary on one axis, ``[devices, size]``."""
+    sizes = [own.shape[-1] for own in tables]
+    return [
+        np.broadcast_to(own, (*places, size)).reshape(-1, size)
+        for own, size in zip(tables, sizes, strict=True)
     ]
 
 
@@ -121,16 +128,23 @@ class Holding:
 
     def on(self, devices: NDArray[np.bool_]) -> Holding:
         """Return what some of the devices have."""
-        first, *more = (tuple(own & devices[..., None] for own in box) for box in self.each)
+        return self._changed(lambda own: own & devices[..., None])
+
+    def within(self, axes: tuple[int, ...]) -> Holding:
+        """Return what any device of an array has of those along some axes."""
+        return self._changed(lambda own: np.asarray(own.any(axis=axes, keepdims=True)))
+
+    def _changed(self, of: Callable[[Members], Members]) -> Holding:
+        first, *more = (tuple(map(of, box)) for box in self.each)
         return Holding(first, tuple(more))
+
+    def both(self, other: Holding) -> Holding:
+        """Return what each device has in the first boxes of both."""
+        return Holding(tuple(map(np.logical_and, self.members, other.members)))
 
     def meets(self, other: Holding) -> bool:
         """Return whether some device has elements of both; devices of two stages have not."""
         return bool(((self.elements > 0) & (other.elements > 0)).any())
-
-    def shared(self, other: Holding) -> NDArray[np.int64]:
-        """Return the number of elements that each device has of the first boxes of both."""
-        return _size([own & theirs for own, theirs in zip(self.members, other.members, strict=True)])
 
     def lacks(self, other: Holding) -> NDArray[np.bool_]:
         """Return whether each device has something in its boxes that it has not in those of the other."""
@@ -152,26 +166,6 @@ def _united(boxes: Sequence[tuple[Members, ...]]) -> NDArray[np.int64]:
 
 def _size(members: Sequence[Members]) -> NDArray[np.int64]:
     return np.asarray(reduce(np.multiply, [own.sum(axis=-1) for own in members]), np.int64)
-
-
-def cells(*holdings: Holding) -> tuple[list[Members], NDArray[np.int64]]:
-    """Return the classes of elements that each device has of some holdings of a tensor, and their sizes.
-
-    The indices of a dim that the same devices have are one class.
-
-    Returns:
-        For each holding ``[devices, classes of each dim]``; the elements of each cell.
-    """
-    boxes, weights, rows = [box for holding in holdings for box in holding.each], [], []
-    for members in zip(*boxes, strict=True):
-        devices = max(map(len, members))
-        stacked = np.concatenate([np.broadcast_to(own, (devices, own.shape[-1])) for own in members])
-        first, _, counts = kinds_of(stacked)
-        weights.append(counts)
-        rows.append(np.split(stacked[:, first], len(boxes)))
-    every = map(outer, zip(*rows, strict=True))
-    found = [reduce(np.logical_or, islice(every, len(holding.each))) for holding in holdings]
-    return found, reduce(np.multiply.outer, weights)
 
 
 def outer(rows: Sequence[Members]) -> Members:
@@ -296,10 +290,11 @@ def one_each(reading: Holding, held: Holding) -> Holding:
 @by_content
 def _owned(reading: Members, held: Members, others: Sequence[Members]) -> Members:
     """Return what each device reads of a dim, each index by one piece; pieces overlap only where the other dims are alike."""
-    _, (own,) = flat(reading)
+    own = reading.reshape(-1, reading.shape[-1])
     if not (own[kinds_of(own.T)[0]].sum(axis=0) > 1).any():
         return reading
-    places, (reading, held, *others) = flat(reading, held, *others)
+    places = np.broadcast_shapes(*[each.shape[:-1] for each in (reading, held, *others)])
+    reading, held, *others = flat(places, reading, held, *others)
     first, which, _ = kinds_of(reading.T)
     pieces = reading[first]
     holding = np.zeros(pieces.shape)
@@ -315,3 +310,175 @@ def _owned(reading: Members, held: Members, others: Sequence[Members]) -> Member
         owner = own[worth[own].argmax(axis=0)]
         found[devices] &= which[devices, None] == owner
     return found.reshape(*places, -1)
+
+
+# Who works on what
+
+
+def layouts_of(plan: Plan) -> tuple[Places, dict[str, Layout]]:
+    """Return the devices of a plan and the layout of each of its layers.
+
+    Pieces are laid digit by digit, transfers are counted level by level.
+    """
+    splits = given_in(plan.root)
+    each = {name: laid(plan.root, name, splits) for name in plan.layers}
+    levels, _ = next(iter(each.values()))
+    digits, places = (
+        Places(tuple(own[PART][:, 0].astype(np.int64) for own in every))
+        for every in (levels, laid(plan.root, "", {})[0])
+    )
+    for own in (level for levels, _ in each.values() for level in levels):
+        del own[PART]
+    return places, {name: Layout(digits, tuple(own), working) for name, (own, working) in each.items()}
+
+
+@lru_cache(maxsize=4096)
+def grid_of(digits: tuple[tuple[tuple[int, str], ...], ...], above: tuple[GroupShare, ...]) -> Grid:
+    """Return the layout of a layer on an array.
+
+    Args:
+        digits: for each of its levels the ways of each digit, and what the layer divides there.
+        above: its shares at the uneven splits above.
+    """
+    each = [*chain.from_iterable(digits)]
+    array = (*(len(own.ends) for own in above), *(ways for ways, _ in each))
+    parts = [*map(_of_groups, above), *(shares_of(label, ways) for ways, label in each)]
+    working = np.ones([1] * len(parts), bool)
+    for level, (_, works) in enumerate(parts):
+        if not works.all():
+            working = working & works.reshape([-1 if at == level else 1 for at in range(len(parts))])
+    stops, levels = accumulate((*[1] * len(above), *map(len, digits))), tuple(shares for shares, _ in parts)
+    return Grid(places_of(array), levels, working, array, tuple(own.own for own in above), tuple(stops))
+
+
+def _of_groups(split: GroupShare) -> tuple[dict[str, Shares], NDArray[np.bool_]]:
+    if split.dim is None:
+        return {}, np.ones(len(split.ends), bool)
+    shares = np.array([own or (0.0, 0.0) for own in split.ends])
+    return {split.dim: shares}, np.array([*map(bool, split.ends)])
+
+
+def grids(
+    choices: Sequence[Options], above: Sequence[tuple[GroupShare, ...]], array: Sequence[int]
+) -> list[Grid]:
+    """Return the layouts of layers on an array, from their choices at each level and their shares at the uneven splits above."""
+    each = [
+        _digits(tuple(dict.fromkeys(own)), ways)
+        for own, ways in zip(zip(*choices, strict=True), array, strict=True)
+    ]
+    rows = (tuple([level[choice] for level, choice in zip(each, own, strict=True)]) for own in choices)
+    # Layers without shares of their own, as those that nothing divides, have all below each split.
+    none = tuple(own._replace(dim=None) for own in above[0]) if above else ()
+    return [grid_of(row, own) for row, own in zip(rows, chain(map(tuple, above), repeat(none)), strict=False)]
+
+
+@lru_cache(maxsize=1024)
+def _digits(choices: Options, ways: int) -> dict[Choice, tuple[tuple[int, str], ...]]:
+    """Return what each of some choices divides at each digit of a level."""
+    digits = digits_of(choices, ways)
+    return {choice: tuple((own, labels[at]) for own, labels in digits) for at, choice in enumerate(choices)}
+
+
+@by_content
+def divide(size: int, layout: Layout, dim: str, held: Sequence[Members] = ()) -> Members:
+    """Return the indices of a dim that each device gets, ``[*devices, size]``; nothing for an idle one.
+
+    Args:
+        size: number of indices.
+        layout: the layout of the layer.
+        dim: the dim of the layer's op.
+        held: the indices of some tensors that each device has already; the pieces are then chosen among them where
+            shares allow. Nothing for pieces of consecutive indices.
+    """
+    return _on_grid(layout, size, dim, held) if isinstance(layout, Grid) else _pieces(layout, size, dim, held)
+
+
+def _on_grid(grid: Grid, size: int, dim: str, held: Sequence[Members]) -> Members:
+    """Return consecutive pieces, unless they are to be chosen among others: then those of the devices of the levels that matter."""
+    own = _in_order(grid, size, dim)
+    if all(each.all() or (own == each).all() for each in held):
+        return own
+    over = np.broadcast_shapes(grid.working.shape, *[each.shape[:-1] for each in held])
+    varies = [dim in shares or at > 1 for shares, at in zip(grid.levels, over, strict=True)]
+    ways = tuple(count if varied else 1 for count, varied in zip(grid.ways, varies, strict=True))
+    places = places_of(ways)
+    levels = tuple(
+        {dim: own[dim][part]} if dim in own else {}
+        for own, part in zip(grid.levels, places.parts, strict=True)
+    )
+    working = np.broadcast_to(grid.working, ways).reshape(-1)
+    return _pieces(Layout(places, levels, working), size, dim, flat(ways, *held)).reshape(*ways, size)
+
+
+def _in_order(grid: Grid, size: int, dim: str) -> Members:
+    start, end = np.zeros([1] * len(grid.ways), np.int64), np.full([1] * len(grid.ways), size)
+    for level, shares in enumerate(grid.levels):
+        if dim in shares:
+            along = [-1 if at == level else 1 for at in range(len(grid.ways))]
+            each = (np.floor((end - start) * share.reshape(along) + TINY) for share in shares[dim].T)
+            start, end = (start + part.astype(np.int64) for part in each)
+    at = np.arange(size)
+    return (start[..., None] <= at) & (at < end[..., None]) & grid.working[..., None]
+
+
+def _pieces(layout: Layout, size: int, dim: str, held: Sequence[Members]) -> Members:
+    """Return the indices of a dim that each device gets; arguments as of ``divide``."""
+    # Devices whose pieces were alike so far have one number: pieces depend on the levels that divide the dim alone.
+    alike, pieces = np.where(layout.working, 0, -1), [np.arange(size)]
+    for level, shares in enumerate(layout.levels):
+        if dim in shares:
+            groups = [group[alike[group] >= 0] for group, _ in layout.places.inside[level]]
+            after, below = np.full(len(alike), -1), list[NDArray[np.intp]]()
+            for number, given in _sharing([own for own in groups if len(own)], alike, shares[dim]):
+                piece, ends = _shared(pieces[number], held, given)
+                for devices, (start, end) in zip(given.values(), ends, strict=True):
+                    after[devices] = len(below)
+                    below.append(np.sort(piece[start:end]))
+            alike, pieces = after, below
+    found = np.zeros((len(alike), size), bool)
+    for number, piece in enumerate(pieces):
+        found[np.ix_(np.flatnonzero(alike == number), piece)] = True
+    return found
+
+
+def _sharing(
+    groups: Sequence[Numbers], alike: Numbers, shares: Shares
+) -> Iterator[tuple[int, dict[tuple[float, float], Numbers]]]:
+    """Yield the devices of each share of a piece, the first share first, for all groups that share it alike together."""
+    found: dict[tuple[int, tuple[tuple[float, float], ...]], list[Numbers]] = {}
+    for group in groups:
+        given = tuple(sorted({*map(tuple, shares[group].tolist())}))
+        found.setdefault((int(alike[group[0]]), given), []).append(group)
+    for (number, given), members in found.items():
+        devices = np.concatenate(members)
+        yield number, {share: devices[(shares[devices] == share).all(axis=1)] for share in given}
+
+
+def _shared(
+    piece: NDArray[np.intp], held: Sequence[Members], given: Mapping[tuple[float, float], Numbers]
+) -> tuple[NDArray[np.intp], list[tuple[int, int]]]:
+    """Return the indices of a piece in the order in which its shares stay where they are, with the ends of each share.
+
+    Indices that the devices of the first share have of most tensors come first, those of the next one after them; where
+    as many tensors speak for two shares, the first tensor decides. Indices that all have alike are mixed, so that each
+    share has as many of every device's. Indices that none has fill up the shares that would else take those of others.
+    """
+    shares, ends = [*given.values()], whole_ends(len(piece), [*given])
+    if not held:
+        return piece, ends
+    each = ([own[np.ix_(devices, piece)].any(axis=0) for devices in shares] for own in held)
+    having = np.sum([(1 + 2.0**-number) * np.stack(own) for number, own in enumerate(each, start=1)], axis=0)
+    first = np.where(having.any(axis=0), having.argmax(axis=0), len(shares))
+    sizes = [end - start for start, end in ends]
+    lacking = np.maximum(sizes - np.bincount(first, minlength=len(shares) + 1)[: len(shares)], 0)
+    free, filled = np.flatnonzero(first == len(shares)), np.repeat(np.arange(len(shares)), lacking)
+    first[free[: len(filled)]] = filled[: len(free)]
+    working = np.concatenate(shares)
+    _, kind, counts = kinds_of(np.concatenate([own[np.ix_(working, piece)] for own in held]))
+    if len(counts) <= 1:
+        return piece, ends
+    order = np.argsort(kind, kind="stable")
+    rank = np.empty(len(piece))
+    rank[order] = np.arange(len(piece)) - np.repeat(np.cumsum(counts) - counts, counts)
+    order = np.lexsort((kind, (rank + 0.5) / counts[kind], first))
+    return np.asarray(piece[order]), [*pairwise(accumulate(sizes, initial=0))]

@@ -15,9 +15,9 @@ import numpy as np
 from hypar.network.nodes import LayerOp
 from hypar.network.training import GATHERED, block_of
 from hypar.ops.nest import operand_name
-from hypar.program.fragments import Fragment, following, gathered_again, rest_of
+from hypar.program.fragments import Fragment, Rest, following, gathered_again, gradient_of, rest_of
 from hypar.program.holding import Holding, Members, Transfer, members, pieces_of
-from hypar.sharding.layout import Copies, Layout, Places
+from hypar.sharding.layout import Layout, Places
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
@@ -168,7 +168,7 @@ def lower(
     """
     whole = Layout(places, ({},) * len(places.parts), np.ones(places.devices, bool))
     ops = [LayerOp(layer, layer.nest(graph.batch)) for layer in graph.layers]
-    flow = _Flow(graph=graph, places=places, zero=zero, shards=shards)
+    flow = _Flow(graph=graph, zero=zero, shards=shards)
     fragments = following(ops, layouts, whole, convention)
     for layer, fragment in zip(graph.layers, fragments.values(), strict=True):
         flow.made[layer.name] = _Lowered(flow, layer, fragment)
@@ -187,20 +187,12 @@ class _Flow:
     """A lowering under way: its arguments, the layers so far, and their steps; updates come last."""
 
     graph: LayerGraph
-    places: Places
     zero: int
     shards: frozenset[str]
     made: dict[str, _Lowered] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     updates: list[Update] = field(default_factory=list)
     gathers: list[Step] = field(default_factory=list)
-
-    def move(self, own: Transfer, source: str, target: str, item: Item, *, once: bool = False) -> str:
-        """Add a transfer, and return the array that it writes; where it moves nothing, the one that it would read."""
-        if not own.moves:
-            return source
-        self.steps.append(Move(source, target, item, own, once))
-        return target
 
 
 class _Lowered:
@@ -211,7 +203,7 @@ class _Lowered:
         dims: for each dim of the op the indices that each device computes, ``[devices, size]``.
         reads: the arrays that it reads, by their role.
         errors: the arrays of what its readers have sent back, and who has what of them.
-        users: the layers that use its weight, with how each would add up its terms of the gradient.
+        users: the layers that use its weight, with the arrays of their terms of the gradient.
         anew: the arrays of inputs that are gathered again, by their number.
     """
 
@@ -222,21 +214,30 @@ class _Lowered:
         self.holding, self.output = fragment.left[0], fragment.output
         self.sources = [flow.made[name] for name in layer.inputs]
         self.errors: dict[str, tuple[str, Holding]] = {} if before is None else before.errors
-        self.users: list[tuple[Tie, str, Transfer]] = [] if before is None else before.users
+        self.users: list[tuple[Tie, str, Fragment]] = [] if before is None else before.users
         self.again, self.tag = before is not None, self.name if before is None else f"{self.name} again"
         self.array, self.anew = f"F {self.tag}", dict[int, str]()
         tied = any(self.name in {tie.owner, tie.user} for tie in flow.graph.ties)
-        own = None if tied or flow.zero < GATHERED or not self.weighs else fragment.gradient("weight")
-        self.rest = None if own is None else rest_of((fragment,), own)
+        self.rest = self._rest() if flow.zero >= GATHERED and not tied else None
         if layer.inputs:
             partial = {f"input_{axis}": own for axis, own in fragment.partial.items()}
             self.dims: Mapping[str, Members] = {**fragment.dims, **partial}
             self._forward({} if before is None else before.reads)
 
-    @property
-    def weighs(self) -> bool:
-        """Whether it is a node with a weight, which may rest in shares."""
-        return self.layer.weighted and bool(self.nest.weight)
+    def _rest(self) -> Rest | None:
+        """Return how its weight rests in shares, that of a node."""
+        weighs = self.flow.zero and self.layer.weighted and self.nest.weight
+        return rest_of((self.fragment, *(own for *_, own in self.users))) if weighs else None
+
+    def _for(self, phase: str, tensor: str, maker: str | None = None) -> Item:
+        return Item(self.name, maker, phase, tensor)
+
+    def _move(self, own: Transfer, source: str, target: str, item: Item, *, once: bool = False) -> str:
+        """Add a transfer, and return the array that it writes; where it moves nothing, the one that it would read."""
+        if not own.moves:
+            return source
+        self.flow.steps.append(Move(source, target, item, own, once))
+        return target
 
     def _weight(self, phase: str) -> dict[str, str]:
         """Gather the weight for a phase where it rests in shares between its uses, and return its array by its role.
@@ -245,10 +246,10 @@ class _Lowered:
         """
         if self.rest is None:
             return {}
-        item, target = Item(self.name, None, "weight", "weight"), f"W {phase} {self.tag}"
         if phase == "backward" and self.again:
             return {"weight": f"W forward {self.tag}"}
-        return {"weight": self.flow.move(self.rest.gathered, f"W share {self.name}", target, item)}
+        target, item = f"W {phase} {self.tag}", self._for("weight", "weight")
+        return {"weight": self._move(self.rest.gathered, f"W share {self.name}", target, item)}
 
     def _compute(self, kind: str, of: Holding | None, reads: Arrays, writes: Arrays, **due: Holding) -> None:
         dims = self.dims if of is None else dict(zip(self.nest.result.axes, of.members, strict=True))
@@ -261,27 +262,23 @@ class _Lowered:
 
         What has come from other stages is ``kept`` for a second time.
         """
-        name, nest, move, summed = self.name, self.nest, self.flow.move, self.fragment.summed
-        self.reads = dict[str, str]()
+        nest, summed, self.reads = self.nest, self.fragment.summed, dict[str, str]()
         for at, (source, own) in enumerate(zip(self.sources, self.fragment.reads, strict=True)):
-            role, item = operand_name(at), Item(name, source.name, "forward", "input")
+            role, item = operand_name(at), self._for("forward", "input", source.name)
             if kept and own.moves and not own.have.meets(own.need):
                 self.reads[role] = kept[role]
             else:
-                self.reads[role] = move(own, source.array, f"in {self.tag} {at}", item)
+                self.reads[role] = self._move(own, source.array, f"in {self.tag} {at}", item)
         self.reads = self.reads | self._statistics(self.reads)
         array = f"terms {self.tag}" if summed else self.array
         self._compute("forward", None, {**self.reads, **self._weight("forward")}, {"output": array})
         if summed:
-            target, item = (
-                f"sums {self.tag}" if nest.multiplies else self.array,
-                Item(name, None, "forward", "output"),
-            )
-            sums = move(summed, array, target, item)
-            if nest.multiplies:
-                self._compute("finish", self.holding, {"output": sums}, {"output": self.array})
-            else:
-                self.array = sums
+            target = f"sums {self.tag}" if nest.multiplies else self.array
+            array = self._move(summed, array, target, self._for("forward", "output"))
+        if summed and nest.multiplies:
+            self._compute("finish", self.holding, {"output": array}, {"output": self.array})
+        else:
+            self.array = array
 
     def _statistics(self, reads: Arrays, before: str = "") -> dict[str, str]:
         """Add up the sums of a phase, and return their arrays by role, their name; of the backward phase with ``back `` before it.
@@ -299,13 +296,13 @@ class _Lowered:
             return {}
         writes = {name: f"{before}{name} terms {self.tag}" for name in needed}
         self._compute("statistics", None, reads, writes)
-        item, found = Item(self.name, None, "backward" if before else "forward", "statistics"), {}
+        item, found = self._for("backward" if before else "forward", "statistics"), {}
         for name, terms in writes.items():
             trained, sum_, role = nest.trained.get(name), nest.sums[name], f"{before}{name}"
             held = Holding(members(trained, dims) if trained else tuple(dims[dim] for dim in sum_.dims))
             have, runs = held.on(active), [sum_.together.get(dim, 1) for dim in sum_.dims]
             need = held if name in own else Holding(tuple(map(_whole, have.members, runs)))
-            found[role] = self.flow.move(self.fragment.adding(have, need), terms, f"{role} {self.tag}", item)
+            found[role] = self._move(self.fragment.adding(have, need), terms, f"{role} {self.tag}", item)
         return found
 
     # Backward
@@ -318,18 +315,15 @@ class _Lowered:
         due = {role: own for role, (_, own) in sent.items()}
         self._compute(kind, self.holding, reads, {"error": error}, **due)
         if gathered:
-            item = Item(self.name, None, "backward", "output")
-            error = self.flow.move(gathered, error, f"E all {self.name}", item)
+            error = self._move(gathered, error, f"E all {self.name}", self._for("backward", "output"))
         reads = {**self.reads, **self._gathered_again(), "error": error}
         sums = self._statistics(reads, "back ")
         trained = [number for number, source in enumerate(self.sources) if source.fragment.trained]
         writes = {operand_name(number): f"E terms {self.name} {number}" for number in trained}
         if self.layer.weighted:
             writes |= {name: f"d terms {self.name} {name}" for name in self.nest.trained}
-        pieces = pieces_of(self.dims, self.nest.result.dims)
-        self.flow.steps.append(
-            Compute("backward", self.name, pieces, reads | sums | self._weight("backward"), writes)
-        )
+        pieces, reads = pieces_of(self.dims, self.nest.result.dims), reads | sums | self._weight("backward")
+        self.flow.steps.append(Compute("backward", self.name, pieces, reads, writes))
         for number in trained:
             self._return(number)
         for name in dict.fromkeys((*(["weight"] if self.layer.op.tied else []), *self.layer.trained)):
@@ -337,26 +331,23 @@ class _Lowered:
 
     def _gathered_again(self) -> dict[str, str]:
         """Return the arrays, by their role, of the inputs of which devices keep shards, gathered once for all that read them."""
-        flow, inputs = self.flow, self.layer.inputs
-        fragments = {name: flow.made[name].fragment for name in (*inputs, self.name)}
-        every = gathered_again(self.name, inputs, fragments, flow.shards)
-        return {operand_name(at): flow.made[reader].whole_again(number) for at, reader, number in every}
-
-    def whole_again(self, number: int) -> str:
-        """Gather an input again, unless it is there, and return its array."""
-        if number not in self.anew:
-            source, own = self.sources[number], self.fragment.reads[number]
-            item = Item(self.name, source.name, "forward", "input")
-            self.anew[number] = self.flow.move(own, source.array, f"in {self.name} {number} again", item)
-        return self.anew[number]
+        made, inputs, found = self.flow.made, self.layer.inputs, dict[str, str]()
+        fragments = {name: made[name].fragment for name in (*inputs, self.name)}
+        for at, name, number in gathered_again(self.name, inputs, fragments, self.flow.shards):
+            own = made[name]
+            if number not in own.anew:
+                source, target = own.sources[number], f"in {name} {number} again"
+                item = own._for("forward", "input", source.name)
+                own.anew[number] = own._move(own.fragment.reads[number], source.array, target, item)
+            found[operand_name(at)] = own.anew[number]
+        return found
 
     def _return(self, number: int) -> None:
         array, source, name = f"E terms {self.name} {number}", self.sources[number], f"{self.name} {number}"
         *sums, last = self.fragment.returned[number]
         for own in sums:
-            item = Item(self.name, None, "backward", "input")
-            array = self.flow.move(own, array, f"E sums {name}", item)
-        error = self.flow.move(last, array, f"E {name}", Item(self.name, source.name, "backward", "input"))
+            array = self._move(own, array, f"E sums {name}", self._for("backward", "input"))
+        error = self._move(last, array, f"E {name}", self._for("backward", "input", source.name))
         stays = last.kind == "return" and error == array
         source.errors[str(len(source.errors))] = error, last.have if stays else last.need
 
@@ -368,44 +359,38 @@ class _Lowered:
         flow, users = self.flow, self.users if name == "weight" else []
         added, rest = self.fragment.gradient(name), None
         if summed is None:
-            source, item = f"d terms {self.name} {name}", Item(self.name, None, "gradient", name)
+            source = f"d terms {self.name} {name}"
             for tie in flow.graph.ties:
                 if (tie.user, "weight") == (self.name, name):
-                    flow.made[tie.owner].users.append((tie, source, added))
+                    flow.made[tie.owner].users.append((tie, source, self.fragment))
                     return
-            source, added = self._of_users(source, added) if users else (source, added)
-            if name == "weight" and flow.zero and self.weighs:
-                rest = rest_of((self.fragment, *(flow.made[tie.user].fragment for tie, *_ in users)), added)
-            own, once = added if rest is None else rest.summed, rest is None or flow.zero == 1 or bool(users)
-            summed = flow.move(own, source, f"d {self.name} {name}", item, once=once)
+            source, added = self._of_users(source) if users else (source, added)
+            rest = self._rest() if name == "weight" else None
+            own, once = rest.summed if rest else added, not rest or flow.zero == 1 or bool(users)
+            item = self._for("gradient", name)
+            summed = self._move(own, source, f"d {self.name} {name}", item, once=once)
         found = Update(self.name, name, summed, added.need, tuple(tie for tie, *_ in users))
-        if rest is None:
-            flow.updates.append(found)
-        elif self.rest is not None:
-            flow.updates.append(replace(found, holding=rest.summed.need))
-        else:
+        if rest and self.rest:
+            found = replace(found, holding=rest.summed.need)
+        elif rest:
             made, whole = f"new share {self.name}", f"new {self.name}"
-            flow.updates.append(replace(found, rest=rest.summed.need, writes=made, gathered=whole))
-            item = Item(self.name, None, "weight", name)
-            flow.gathers.append(Move(made, whole, item, rest.gathered, once=True))
+            found = replace(found, rest=rest.summed.need, writes=made, gathered=whole)
+            flow.gathers.append(Move(made, whole, self._for("weight", name), rest.gathered, once=True))
+        flow.updates.append(found)
 
-    def _of_users(self, source: str, own: Transfer) -> tuple[str, Transfer]:
+    def _of_users(self, source: str) -> tuple[str, Transfer]:
         """Return how the terms of all users of a weight are added up, after each device has added up those that it has."""
-        every = {"": (source, own.have, own.copies)}
-        for tie, array, added in self.users:
-            have = Holding(tuple(added.have.members[axis] for axis in tie.axes))
-            every[tie.user] = array, have, added.copies
-        copies = np.maximum.reduce([each.number for *_, each in every.values()])
-        whole = {str(axis): np.arange(size) for axis, size in enumerate(own.have.shape)}
-        pieces = tuple(None if copy < 0 else whole for copy in copies)
-        reads = {role: array for role, (array, *_) in every.items()}
-        target = f"d terms {self.name} of all"
+        users = self.fragment, *(own for *_, own in self.users)
+        gradient, target = gradient_of(users), f"d terms {self.name} of all"
+        whole = {str(axis): np.arange(size) for axis, size in enumerate(gradient.have.shape)}
+        pieces = tuple(None if copy < 0 else whole for copy in gradient.copies.number)
+        reads = {"": source, **{tie.user: array for tie, array, _ in self.users}}
         # Where several devices have the terms of one piece, those of the first count.
-        due = {role: have.on(each.number == 0) for role, (_, have, each) in every.items()}
+        firsts = [own.gradient("weight").copies.number == 0 for own in users]
+        each = zip(reads, gradient.have.each, firsts, strict=True)
+        due = {role: Holding(box).on(first) for role, box, first in each}
         self.flow.steps.append(Compute("tied", self.name, pieces, reads, {"weight": target}, due))
-        first, *more = (have.members for _, have, _ in every.values())
-        have = Holding(first, tuple(more))
-        return target, self.fragment.adding(have, have, Copies(np.minimum(copies, 0)))
+        return target, gradient
 
 
 def _whole(each: Members, size: int) -> Members:

@@ -10,7 +10,7 @@ from hypar.document import Column, Note, Span, Table, Timeline
 from hypar.planning.resolved import score_convention
 from hypar.reports import words
 from hypar.reports.text import faster_than
-from hypar.schedule.pieces import level_name
+from hypar.schedule.lanes import level_name
 from hypar.sharding.conventions import MOVED
 from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.units import format_bytes, format_seconds

@@ -1,48 +1,198 @@
-"""Lanes: groups of identical devices, each with the pieces of its ops."""
+"""Lanes: groups of identical devices, each with the pieces of its ops in a step.
+
+A piece is a computation or a transfer, as choices make something move: some seconds of a resource, on some device groups.
+"""
 
 from __future__ import annotations
 
 import math
-from functools import cached_property
-from itertools import chain, count, repeat
+from functools import cached_property, lru_cache
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from hypar.network.nodes import PlanGraph, Tensor
-from hypar.network.training import AS_USUAL, GATHERED, block_of, computed_again, kept_in_shards
+from hypar.network.training import GATHERED, block_of, computed_again
 from hypar.ops.nest import PHASES
-from hypar.schedule.pieces import (
-    COMMUNICATION,
-    PHASE,
-    WEIGHT,
-    Crossing,
-    Piece,
-    Pieces,
-    Rounds,
-    between,
-    gathered,
-    inside,
-    placed,
-    shared,
-    together,
-)
 from hypar.schedule.pipeline_orders import ALONE, Moment
-from hypar.schedule.record import Again
-from hypar.sharding.amounts.counted import State, outermost
+from hypar.sharding.amounts.counted import SEAM, Received, State, outermost, received_between, received_inside
 from hypar.sharding.layout import GroupShare
 from hypar.sharding.placement import Options, degrees, working
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from hypar.machine.links import LevelLink
+    from hypar.machine.machine import DeviceGroup
     from hypar.machine.setting import Setting
     from hypar.machine.work import LayerTime
-    from hypar.network.nodes import PlanNode
-    from hypar.schedule.record import Op
+    from hypar.network.nodes import PlanGraph, Tensor
+    from hypar.network.training import Formats
+    from hypar.ops.nest import Nest
+    from hypar.schedule.record import Again, Op
+    from hypar.sharding.amounts.cuts import Above
+    from hypar.sharding.amounts.transfers import Between, Part, Sums
 
 T = TypeVar("T")
 
-COMPUTE = "devices"
-"""The resource that computes: the devices of a lane, which all do the same."""
+PHASE = "gradient"
+"""The phase whose results are exchanged in chunks."""
+
+WEIGHT = "weight"
+"""The phase of transfers that gather weights."""
+
+COMMUNICATION = "communication"
+"""The kind of transfers."""
+
+BETWEEN_STAGES = SEAM
+"""In place of a level: the transfers between stages."""
+
+
+def level_name(level: int) -> str:
+    """Return the name of a level, as ``H1``; of ``BETWEEN_STAGES`` it is ``stages``."""
+    return "stages" if level == BETWEEN_STAGES else f"H{level + 1}"
+
+
+class Piece(NamedTuple):
+    """A computation of some devices, or a transfer at one level.
+
+    Attributes:
+        groups: the device groups that it occupies, numbered over all stages.
+        waits: the device groups whose buffers it waits for.
+        resource: the resource that it takes.
+        seconds: its duration.
+        kind: its kind, for sums of time: the phase that it computes, ``update``, or ``communication``.
+        phase: the phase that it belongs to, also of a transfer.
+        collective: the collective of a transfer; empty for all else.
+        level: the level of a transfer, 0 for the outermost; ``BETWEEN_STAGES``.
+        link_bytes: bytes that its link brings: each subgroup of a group receives them.
+        num_bytes: bytes that all devices receive.
+        link: the link; None for computation, and between stages of the same devices.
+        latency_s: the seconds of a transfer that do not depend on its bytes.
+    """
+
+    groups: tuple[int, ...]
+    waits: tuple[int, ...]
+    resource: str
+    seconds: float
+    kind: str
+    phase: str = ""
+    collective: str = ""
+    level: int = 0
+    link_bytes: float = 0.0
+    num_bytes: float = 0.0
+    link: LevelLink | DeviceGroup | None = None
+    latency_s: float = 0.0
+
+    def moving(self, link_bytes: float, num_bytes: float, **fields: str) -> Piece:
+        """Return the transfer of other bytes over its link, perhaps in another phase or by another collective."""
+        kind = fields.get("collective", self.collective)
+        assert self.link is not None  # noqa: S101 (of transfers inside stages)
+        seconds, latency_s = self.link.seconds(kind, link_bytes), self.link.line(kind, link_bytes).latency_s
+        new: dict[str, Any] = {"seconds": seconds, "latency_s": latency_s, **fields}
+        return self._replace(link_bytes=link_bytes, num_bytes=num_bytes, **new)
+
+
+Pieces = tuple[Piece, ...]
+"""Pieces that run one after another, or a round: pieces beside each other, which wait for what was there before all of them."""
+
+Rounds = tuple[Pieces, ...]
+"""The pieces of an op, round after round; none if it takes no time."""
+
+Crossing = tuple[tuple[Rounds, ...], tuple[Rounds, ...]]
+"""The transfers between the device groups of an uneven split: the rounds that add up each layer's sums, and that move each tensor."""
+
+
+def placed(pieces: Pieces, first: int, name: str, depth: int = 0) -> Pieces:
+    """Return the pieces of some device groups among those of all stages, of which the first has a number.
+
+    Their resources have a name before their own, if there is one, and their levels are below ``depth`` uneven splits.
+    """
+    if not (first or name or depth):
+        return pieces
+    found = []
+    for piece in pieces:
+        groups, waits = (tuple([first + own for own in each]) for each in piece[:2])
+        resource, level = f"{name} {piece.resource}".lstrip(), depth + piece.level
+        found.append(piece._replace(groups=groups, waits=waits, resource=resource, level=level))
+    return tuple(found)
+
+
+def together(pieces: Iterable[Piece]) -> Pieces:
+    """Return transfers, innermost level first, of which those of one level, collective and group are one, so that latency is paid once."""
+    alike: dict[tuple[int, str, tuple[int, ...]], list[Piece]] = {}
+    for piece in pieces:
+        alike.setdefault((-piece.level, piece.collective, piece.groups), []).append(piece)
+    found = []
+    for first, *others in (alike[key] for key in sorted(alike)):
+        sizes = zip(*[(own.link_bytes, own.num_bytes) for own in (first, *others)], strict=True)
+        found.append(first.moving(*map(math.fsum, sizes)) if others else first)
+    return tuple(found)
+
+
+def in_shares(pieces: Sequence[Piece], formats: Formats) -> Pieces:
+    """Return the transfers of a layer whose weight rests in shares.
+
+    Those that add up its gradient leave the sums in shares, half of what hands them to all; the other half gathers the weight, the
+    outermost level first.
+    """
+    size, found, gathered = formats.weight / formats.gradient, list[Piece](), list[Piece]()
+    for own in pieces:
+        halves = own.link_bytes / 2, own.num_bytes / 2
+        if own.phase == PHASE:
+            gathered.append(
+                own.moving(*[size * half for half in halves], phase=WEIGHT, collective="all_gather")
+            )
+        found.append(own.moving(*halves, collective="reduce_scatter") if own.phase == PHASE else own)
+    return (*found, *reversed(gathered))
+
+
+def priced(setting: Setting, found: Sequence[Received]) -> Pieces:
+    """Return the transfers of counted elements on the links of identical devices."""
+    pieces, formats = [], setting.formats
+    links = setting.machine.links(setting.array) if setting.array else ()
+    for phase, _, kind, elements, _, level, receivers in found:
+        own = Piece(
+            (0,), (0,), links[level].resource, 0.0, COMMUNICATION, phase, kind, level, link=links[level]
+        )
+        num_bytes = elements * formats.of(phase)
+        pieces.append(own.moving(num_bytes / receivers, num_bytes))
+    return tuple(pieces)
+
+
+@lru_cache(maxsize=16384)
+def inside(setting: Setting, nest: Nest, sums: Sums, chosen: Options, above: Above) -> Pieces:
+    """Return the transfers of all levels inside a layer, innermost first, so that wider groups exchange sums."""
+    return priced(setting, received_inside(nest, sums, setting.array, chosen, above))
+
+
+@lru_cache(maxsize=16384)
+def between(
+    setting: Setting, tensor: Between, parts: tuple[Part, ...], above: Above, chosen: tuple[Options, Options]
+) -> tuple[Pieces, Pieces]:
+    """Return the transfers of a tensor that add up the sums of its producer, innermost first, and the others."""
+    found = received_between(tensor, parts, setting.array, chosen, above)
+    sums = priced(setting, [one for one in reversed(found) if one.inside])
+    return sums, priced(setting, [one for one in found if not one.inside])
+
+
+Receiver = tuple["DeviceGroup", tuple[int, ...]]
+"""A device group that receives from the others of an uneven split, and the numbers of its lanes."""
+
+
+def crossing(amount: Received, receivers: Sequence[Receiver], level: int, element_bytes: int) -> Pieces:
+    """Return the transfers of an amount between the device groups of an uneven split as a round, in which each waits for all.
+
+    The amount has the elements that each of the receivers gets; ``level`` uneven splits are above this one.
+    """
+    waits = tuple([lane for _, lanes in receivers for lane in lanes])
+    kinds, found = (COMMUNICATION, amount.phase, amount.collective, level), list[Piece]()
+    for (link, lanes), elements in zip(receivers, amount.elements, strict=True):
+        if num_bytes := float(elements) * element_bytes:
+            own = Piece(lanes, waits, link.resource, 0.0, *kinds, link=link)
+            found.append(own.moving(num_bytes, num_bytes))
+    return tuple(found)
+
+
+# Lanes
 
 
 class StagePlace(NamedTuple):
@@ -50,7 +200,7 @@ class StagePlace(NamedTuple):
 
     Attributes:
         stages: number of places for stages of as many devices, of which the last may be empty; 0 without a pipeline.
-        microbatches: microbatches in a mini-batch; its layers are those of one.
+        microbatches: microbatches in a mini-batch of the pipeline; its layers are those of one.
         moments: the pieces of work of its stage, at the moments when most microbatches wait.
         outside: the tensors that its layers read from other stages, or that these read, other parts of its own stage included;
             layers are counted from the lane's first one.
@@ -88,8 +238,6 @@ class _Devices(NamedTuple):
         place: its place in a pipeline.
         ends: its shares at the uneven splits above.
         number: its number among the groups of all stages.
-        zero: for each layer a stage of ZeRO; empty for that of the setting.
-        recompute: for each layer what of it is computed again, one of ``RECOMPUTED``; empty for that of the setting.
     """
 
     graph: PlanGraph
@@ -101,8 +249,6 @@ class _Devices(NamedTuple):
     place: StagePlace = StagePlace()
     ends: Ends = ()
     number: int = 0
-    zero: tuple[int, ...] = ()
-    recompute: tuple[str, ...] = ()
 
 
 class Lane(_Devices):
@@ -119,6 +265,11 @@ class Lane(_Devices):
         return found
 
     @property
+    def resource(self) -> str:
+        """The resource that computes: its devices, which all do the same."""
+        return f"{self.name} devices".lstrip()
+
+    @property
     def devices(self) -> int:
         """The number of its devices."""
         return math.prod(self.setting.array)
@@ -127,15 +278,12 @@ class Lane(_Devices):
     def times(self) -> tuple[LayerTime | None, ...]:
         """For each layer its time on a device; None without a weight, or if the layer is empty."""
         machine, size = self.setting.machine, self.setting.element_bytes
-        every = ((own, own.nest, chosen) for own, chosen in zip(self.graph.layers, self.choices, strict=True))
-        return tuple(
-            [
-                None
-                if own.empty or not machine.times(nest)
-                else machine.layer_time(nest, degrees(chosen, nest.counted), size, own.name)
-                for own, nest, chosen in every
-            ]
-        )
+        found = list["LayerTime | None"]()
+        for own, chosen in zip(self.graph.layers, self.choices, strict=True):
+            nest, timed = own.nest, not own.empty and machine.times(own.nest)
+            counts = degrees(chosen, nest.counted) if timed else ()
+            found.append(machine.layer_time(nest, counts, size, own.name) if timed else None)
+        return tuple(found)
 
     @property
     def computing(self) -> Iterator[tuple[int, LayerTime | None, int, int, int]]:
@@ -144,102 +292,60 @@ class Lane(_Devices):
         They are the layers of all parts of its stage.
         """
         for part in self.place.parts or (self,):
-            again = {node for own in part.again for node in own.nodes}
-            forward = [1 + (at in again) for at in range(len(part.times))]
-            each = part.times, part._working, part.sharing, forward
-            yield from zip(count(part.place.first), *each, strict=False)
-
-    @property
-    def recomputed(self) -> frozenset[str]:
-        """The names of the blocks, and of the single layers, that the backward phase computes again."""
-        return self._by_recompute(computed_again)
-
-    @property
-    def shards(self) -> frozenset[str]:
-        """The names of the layers of whose gathered inputs devices keep shards."""
-        return self._by_recompute(kept_in_shards)
-
-    def _by_recompute(
-        self, of: Callable[[Iterable[PlanNode], Iterable[str]], frozenset[str]]
-    ) -> frozenset[str]:
-        own = self.setting.training.recompute
-        if not self.recompute and own == AS_USUAL.recompute:
-            return frozenset()
-        return of(self.graph.layers, self.recompute or repeat(own))
+            again, array = {node for nodes, _ in part.again for node in nodes}, part.setting.array
+            for at, (time, chosen) in enumerate(zip(part.times, part.choices, strict=True)):
+                shared = part._replicas[at] if at in part.rests else 1
+                yield part.place.first + at, time, working(chosen, array)[-1], shared, 1 + (at in again)
 
     @cached_property
     def again(self) -> tuple[Again, ...]:
         """What the backward phase computes again: each block of layers with what comes to it, single ones alone."""
         found: dict[str, list[int]] = {}
-        for at, layer in enumerate(self.graph.layers if self.recomputed else ()):
-            for name in self.recomputed.intersection({layer.name, block_of(layer.name)}):
-                found.setdefault(name, []).append(at)
+        again = computed_again(self.graph.layers, repeat(self.setting.training.recompute))
         names = {layer.name for layer in self.graph.layers}
-        return tuple([Again(tuple(nodes), name not in names) for name, nodes in found.items()])
+        for at, layer in enumerate(self.graph.layers if again else ()):
+            for name in again.intersection({layer.name, block_of(layer.name)}):
+                found.setdefault(name, []).append(at)
+        return tuple([(tuple(nodes), name not in names) for name, nodes in found.items()])
 
     @cached_property
-    def rests(self) -> tuple[int, ...]:
-        """For each layer the stage of ZeRO by which its weight rests; empty where all weights lie as they are used.
+    def rests(self) -> dict[int, int]:
+        """The stage of ZeRO by which the weight of a layer rests, for each that does not lie as it is used.
 
         Of a weight that several layers use the optimizer state alone, where none of them divides it, as the terms of its gradient come at
         several times; one that other stages have as well lies as it is used.
         """
-        zero = self.zero or (self.setting.training.zero,) * len(self.graph.layers)
-        if not any(zero):
-            return ()
+        zero = self.setting.training.zero
+        if not zero:
+            return {}
         most = {layer: 0 for layer, *_ in (*self.place.tied, *self.place.shared)}
+        whole = [working(chosen, self.setting.array)[-1] for chosen in self.choices]
         for tie in self.graph.ties:
             users = tie.producer, tie.consumer
-            divided = any(self._replicas[user] < self._working[user] for user in users)
-            most |= {user: min(most.get(user, 1), 0 if divided else 1) for user in users}
-        each = enumerate(zip(zero, self._replicas, strict=True))
-        return tuple([min(own, most.get(at, own)) if several > 1 else 0 for at, (own, several) in each])
-
-    @cached_property
-    def _working(self) -> list[int]:
-        """For each layer the number of devices that work."""
-        return [working(chosen, self.setting.array)[-1] for chosen in self.choices]
+            alone = all(self._replicas[user] == whole[user] for user in users)
+            most |= {user: min(most.get(user, 1), alone) for user in users}
+        each = {at: min(zero, most.get(at, zero)) for at, own in enumerate(self._replicas) if own > 1}
+        return {at: own for at, own in each.items() if own}
 
     @cached_property
     def _replicas(self) -> list[int]:
         """For each layer the number of devices that add up the gradient of a piece of its weight; 1 without one."""
         found = []
         for layer, chosen in zip(self.graph.layers, self.choices, strict=True):
-            own, dims = layer.nest, layer.nest.counted
-            each = zip(dims, degrees(chosen, dims), strict=True)
-            found.append(
-                math.prod(degree for dim, degree in each if dim not in own.weight) if own.weight else 1
-            )
+            dims = [dim for dim in layer.nest.counted if dim not in layer.nest.weight]
+            found.append(math.prod(degrees(chosen, tuple(dims))) if layer.nest.weight else 1)
         return found
-
-    @property
-    def sharing(self) -> list[int]:
-        """For each layer the number of devices that share the update of a piece of its weight."""
-        if not self.rests:
-            return [1] * len(self.graph.layers)
-        return [several if zero else 1 for zero, several in zip(self.rests, self._replicas, strict=True)]
 
     @cached_property
     def inner(self) -> tuple[Pieces, ...]:
-        """For each layer the transfers inside it, without those that gather its weight."""
-        found = self._inner
-        if not self.rests:
-            return found
-        return tuple([shared(own) if zero else own for own, zero in zip(found, self.rests, strict=True)])
-
-    @property
-    def gathers(self) -> tuple[Pieces, ...]:
-        """For each layer the transfers that gather its weight where that rests in shares."""
-        each, formats = zip(self._inner, self.rests, strict=False), self.setting.formats
-        return tuple([gathered(own, formats) if zero else () for own, zero in each])
-
-    @cached_property
-    def _inner(self) -> tuple[Pieces, ...]:
+        """For each layer the transfers inside it, also those that gather its weight where that rests in shares."""
         found = [self._measured((layer,), own) for layer, own in enumerate(self._moved[0])]
         levels = self.setting.machine.outside if self.place.shared else 0
         for layer, outside in self.place.shared:
             own = (one for one in found[layer] if one.phase != PHASE or one.level >= levels)
             found[layer] = (*own, *outside)
+        for layer in self.rests:
+            found[layer] = in_shares(found[layer], self.setting.formats)
         return tuple(found)
 
     @property
@@ -281,24 +387,18 @@ class Lane(_Devices):
 
     @cached_property
     def rounds(self) -> dict[str, dict[str, list[Rounds]]]:
-        """The pieces of ops by kind and phase, for each layer, or for each tensor that is moved; ops of equal costs share them."""
-        computed, inner, outer = _each(self.times, self._computed), self.inner, self.outer
-        moved = {"sum": _each(inner, self.sent), "move": _each(outer, self.sent)}
-        return {"compute": computed, "update": computed, **moved, **self._resting(computed)}
+        """The pieces of ops by kind and phase, for each layer, or for each tensor that is moved; ops of equal costs share them.
 
-    def _resting(self, computed: dict[str, list[Rounds]]) -> dict[str, dict[str, list[Rounds]]]:
-        """Return the pieces of ops of weights in shares: an update of a share, and what gathers the weight."""
-        if not self.rests:
-            return {}
-        gathers = _each(self.gathers, self.sent)[WEIGHT]
-        rows = [*zip(self.times, computed["update"], self.sharing, self.rests, gathers, strict=True)]
-        updates = [
-            (*(self._busy(self.setting.update_seconds(time) / several, "update") if time else own),
-             *(sent if 0 < zero < GATHERED else ()))
-            for time, own, several, zero, sent in rows
-        ]  # fmt: skip
-        each = [sent if zero == GATHERED else () for *_, zero, sent in rows]
-        return {"update": {"update": updates}, "gather": {"forward": each, "backward": each}}
+        Devices update their shares of a weight, and gather it behind that unless it rests so.
+        """
+        computed, summed = _each(self.times, self._computed), _each(self.inner, self.sent)
+        for layer, zero in self.rests.items():
+            if time := self.times[layer]:
+                own = self._busy(self.setting.update_seconds(time) / self._replicas[layer], "update")
+                gathered = summed[WEIGHT][layer] if zero < GATHERED else ()
+                computed["update"][layer] = (*own, *gathered)
+        moved = _each(self.outer, self.sent)
+        return {"compute": computed, "update": computed, "sum": summed, "move": moved}
 
     def _computed(self, time: LayerTime | None) -> dict[str, Rounds]:
         each = {} if time is None else {**time.seconds, "update": self.setting.update_seconds(time)}
@@ -306,7 +406,7 @@ class Lane(_Devices):
 
     def _busy(self, seconds: float, kind: str) -> Rounds:
         own = (self.number,)
-        return ((Piece(own, own, f"{self.name} {COMPUTE}".lstrip(), seconds, kind, kind),),)
+        return ((Piece(own, own, self.resource, seconds, kind, kind),),)
 
     def sent(self, pieces: Pieces, tail: str = "") -> dict[str, Rounds]:
         """Return transfers inside the lane by phase, one after another; links of their own have another name."""
@@ -346,15 +446,3 @@ def _each(every: Sequence[T], of: Callable[[T], dict[str, Rounds]]) -> dict[str,
 
 Lanes = tuple[list[Lane], list["Crossing"]]
 """Lanes, and the transfers between them at uneven splits."""
-
-
-def whole_lane(parts: Sequence[Lane]) -> Lane:
-    """Return the lane of a stage with the layers of all its parts, between which it has no tensors."""
-    if len(parts) == 1:
-        return parts[0]
-    return parts[0]._replace(
-        graph=PlanGraph(tuple(layer for part in parts for layer in part.graph.layers), ()),
-        choices=tuple(options for part in parts for options in part.choices),
-        place=parts[0].place._replace(outside=(), parts=tuple(parts)),
-        ends=(),
-    )

@@ -3,12 +3,18 @@
 Layers run node by node, each node's own and those behind it, then backward in reverse; every rule of memory stands in this walk. The
 arrays and the transfers between them are those of the program's fragments; how large an array is on a device, its holding says, or a
 run that has written it. Of a stage in parts a microbatch's work is in pieces, between which others wait.
+
+A buffer lives from the op that writes it to the last one that reads it. Buffers that share memory are one, as large as the
+largest of them that lives, or is to come; what is saved of them for later ops lives on. Errors of one tensor are added up as
+they arrive, as training frameworks do.
 """
 
 from __future__ import annotations
 
 import math
-from functools import lru_cache, reduce
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache, reduce
 from itertools import pairwise
 from operator import mul
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,14 +24,20 @@ from numpy.typing import NDArray
 
 from hypar.network.training import block_of
 from hypar.program.holding import Holding, Members, Transfer
-from hypar.schedule.liveness import Bytes, Ledger
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from hypar.network.nodes import LayerOp, PlanNode
-    from hypar.program.fragments import Fragment, Whole
+    from hypar.network.training import Formats
+    from hypar.program.fragments import Fragment
     from hypar.schedule.pipeline_orders import Moment
+
+Bytes = NDArray[np.float64]
+"""Bytes on a device of each kind, ``[kinds]``."""
+
+Kept = Callable[[Sequence[int]], Bytes]
+"""Returns the bytes of what is saved of some buffers of one memory, each element once."""
 
 Elements = NDArray[np.int64]
 """Elements of an array on every device, ``[*devices]``."""
@@ -65,10 +77,6 @@ class Course(NamedTuple):
         return waiting, most
 
 
-Sent = tuple[int, int, int]
-"""A tensor that another stage reads: the index of its node, its number there, the index of the node that reads it."""
-
-
 class StepOp(NamedTuple):
     """A layer of a step.
 
@@ -76,114 +84,229 @@ class StepOp(NamedTuple):
         layer: the layer.
         node: the index of its node in the network.
         part: the part of the stage that runs it.
-        view: whether its output is that of the layer before.
         sent: for each reader in another stage a key by which the last one comes first, and how many parts have run before it reads.
     """
 
     layer: LayerOp
     node: int
     part: int
-    view: bool
     sent: tuple[tuple[tuple[int, int], int], ...]
 
 
 @lru_cache(maxsize=256)
 def ops_of(
-    parts: tuple[tuple[int, tuple[PlanNode, ...]], ...],
-    sent: tuple[Sent, ...] = (),
-    idle: frozenset[int] = frozenset(),
+    parts: tuple[tuple[int, tuple[PlanNode | None, ...]], ...], sent: tuple[tuple[int, int, int], ...] = ()
 ) -> tuple[StepOp, ...]:
     """Return the layers of nodes in the order in which they run, without those before all nodes that nothing trains.
 
     Args:
-        parts: the nodes of each part of a stage, behind the index in the network of the first of them.
-        sent: the tensors that other stages read.
-        idle: the indices of nodes for which the devices do not work.
+        parts: the nodes of each part of a stage, None where the devices do not work, behind the index in the network of the first of them.
+        sent: the tensors that other stages read: the index of the node, its number there, the index of the node that reads it.
     """
-    found, seen, run = list[StepOp](), set[str](), set[str]()
+    found, run = list[StepOp](), set[str]()
     readers: dict[tuple[int, int], list[tuple[tuple[int, int], int]]] = {}
     for number, (node_of, tensor, reader) in enumerate(sent):
         behind = sum(first < reader for first, _ in parts[1:])
         readers.setdefault((node_of, tensor), []).append(((-reader, number), behind))
     every = (
-        (part, at, node) for part, (first, nodes) in enumerate(parts) for at, node in enumerate(nodes, first)
+        (part, at, op)
+        for part, (first, nodes) in enumerate(parts)
+        for at, node in enumerate(nodes, first)
+        for op in (node.ops if node else ())
     )
-    for part, at, node in every:
-        before = [op.name for op in node.ops].index(node.name)
-        for place, own in enumerate(node.ops):
-            if at in idle or own.name in seen:
-                continue
-            seen.add(own.name)
-            if place >= before or own.nest.trained or run.intersection(own.inputs):
-                run.add(own.name)
-                view = own.nest.view and place != before
-                gone = () if view else tuple(readers.get((at, own.number), ()))
-                found.append(StepOp(own, at, part, view, gone))
+    for part, at, own in every:
+        trains = own.owner is not None or own.nest.trained or run.intersection(own.inputs)
+        if trains and own.name not in run:
+            run.add(own.name)
+            gone = () if own.views else tuple(readers.get((at, own.number), ()))
+            found.append(StepOp(own, at, part, gone))
     return tuple(found)
 
 
+@dataclass(frozen=True, eq=False)
 class Arrays:
     """The arrays of the layers of a step on some devices, whose kinds have as much of every array.
 
     Attributes:
         ops: the layers.
         fragments: the fragment of each, by name, and of those before all nodes.
-        element_bytes: bytes of an element.
+        formats: the bytes of elements.
         written: the elements of the arrays that a run has written, by name; None for those that devices are to have.
-        whole: the weights in shares, by the layer's name.
+        whole: by the layer's name and the tensor, the bytes on each device of a ``weight`` that is gathered for its use, and of the terms
+            of a ``gradient`` until it is shared, ``[*devices]``.
         again: the names of the blocks, and of the single layers, that are computed again.
         shards: the names of the layers whose inputs are gathered again.
-        loss_bytes: bytes of a share of a cross-entropy; 0 for those of an element.
-        kind: the kind of each device, ``[*devices]``.
-        first: the number of one device of each kind.
+        unit: the samples for which each one stands.
+        more: further amounts by which devices are of unlike kinds.
+        inside: returns an amount of all devices of the fragments on those that count.
     """
 
-    def __init__(
-        self,
-        ops: Sequence[StepOp],
-        fragments: Mapping[str, Fragment],
-        element_bytes: int,
-        written: Mapping[str, Elements] | None = None,
-        *,
-        whole: Mapping[str, Whole] | None = None,
-        again: frozenset[str] = frozenset(),
-        shards: frozenset[str] = frozenset(),
-        loss_bytes: int = 0,
-        unit: int = 1,
-        more: Iterable[NDArray[Any]] = (),
-        inside: Callable[[NDArray[Any]], NDArray[Any]] = np.asarray,
-    ) -> None:
-        """Take the layers, of which each sample stands for some; more amounts of devices tell their kinds apart as well.
+    ops: Sequence[StepOp]
+    fragments: Mapping[str, Fragment]
+    formats: Formats
+    written: Mapping[str, Elements] | None = None
+    whole: Mapping[tuple[str, str], Bytes] = field(default_factory=dict)
+    again: frozenset[str] = frozenset()
+    shards: frozenset[str] = frozenset()
+    unit: int = 1
+    more: Sequence[NDArray[Any]] = ()
+    inside: Callable[[NDArray[Any]], NDArray[Any]] = np.asarray
 
-        ``inside`` returns an amount of all devices of the fragments on those that count.
-        """
-        self.ops, self.fragments, self.written, self.inside = ops, fragments, written, inside
-        self.element_bytes, self.unit, self.whole, self.again = float(element_bytes), unit, whole or {}, again
-        self.shards, self.loss = shards, (loss_bytes or element_bytes) / element_bytes
-        every = [fragments[op.layer.name] for op in ops]
-        self.flags = [own for fragment in every for own in fragment.flags]
-        amounts = [own for fragment in every for own in fragment.amounts]
-        amounts += [own for each in self.whole.values() for own in each if own is not None]
-        known = {id(own): own for own in (*more, *self.flags, *amounts, *(written or {}).values())}
-        varied = [inside(own) for own in known.values() if own.size > 1]
+    @cached_property
+    def flags(self) -> list[NDArray[np.bool_]]:
+        """Whether devices have what they need of each transfer, where some have and others have not."""
+        every = (own.inside for op in self.ops for own in self.fragments[op.layer.name].transfers)
+        return [own for own in every if own.size > 1]
+
+    @cached_property
+    def kinds(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """The kind of each device, ``[*devices]``, and the number of one device of each kind."""
+        amounts = [own for op in self.ops for own in self.fragments[op.layer.name].amounts]
+        every = (*self.more, *self.flags, *amounts, *self.whole.values(), *(self.written or {}).values())
+        varied = [self.inside(own) for own in {id(own): own for own in every}.values() if own.size > 1]
         shape = np.broadcast_shapes((1,), *[own.shape for own in varied])
         rows = np.array([np.broadcast_to(own, shape).reshape(-1) for own in (np.zeros(1), *varied)])
-        _, self.first, kind = np.unique(rows, axis=1, return_index=True, return_inverse=True)
-        self.kind = kind.reshape(shape)
+        _, first, kind = np.unique(rows, axis=1, return_index=True, return_inverse=True)
+        return kind.reshape(shape), first
 
     def of(self, amount: NDArray[Any]) -> NDArray[Any]:
         """Return an amount on a device of each kind, ``[kinds]``."""
         own = amount.reshape(1) if amount.size == 1 else self.inside(amount)
-        return np.broadcast_to(own, self.kind.shape).reshape(-1)[self.first]
+        kind, first = self.kinds
+        return np.broadcast_to(own, kind.shape).reshape(-1)[first]
 
     def course(self, parts: int) -> Course:
         """Return the activations and errors over a step; kinds of devices whose arrays lie in the same buffers are walked together."""
-        rows = np.array([np.zeros(len(self.first)), *[self.of(own) for own in self.flags]])
+        rows = np.array([np.zeros(len(self.kinds[1])), *[self.of(own) for own in self.flags]])
         _, alike = np.unique(rows, axis=1, return_inverse=True)
         kinds = [np.flatnonzero(alike.reshape(-1) == number) for number in range(alike.max() + 1)]
         each = zip(*[_Walk(self, own, parts).course() for own in kinds], strict=True)
         order = np.argsort(np.concatenate(kinds))
         return Course(*[np.concatenate(own, axis=-1)[..., order] for own in each])
+
+
+class Ledger:
+    """Buffers with the ops between which they live, written down op by op.
+
+    Attributes:
+        op: the number of the op that is being written down.
+        sizes: the bytes of each buffer.
+        made: the op that writes it.
+        last: the last op that reads it.
+        owners: the buffer whose memory it has; its own number for a memory of its own.
+        later: for a buffer of which something is saved the last op that reads that.
+        passed: the errors that several tensors have, so that nothing is added to them.
+        outside: the errors that lie in the buffer of a transfer until they are added to others.
+        ends: the number of ops at the end of each piece of work.
+    """
+
+    def __init__(self) -> None:
+        self.op = -1
+        self.sizes: list[Bytes] = []
+        self.made: list[int] = []
+        self.last: list[int] = []
+        self.owners: list[int] = []
+        self.later: dict[int, int] = {}
+        self.passed: set[int] = set()
+        self.outside: set[int] = set()
+        self.ends: list[int] = []
+
+    def next(self, *reads: int, saved: Iterable[int] = ()) -> None:
+        """Begin an op that reads some buffers, and what was saved of others."""
+        self.op += 1
+        for buffer in reads:
+            self.last[buffer] = self.op
+        for buffer in saved:
+            self.later[buffer] = self.op
+
+    def end(self) -> None:
+        """End a piece of work."""
+        self.ends.append(self.op + 1)
+
+    def write(self, size: Bytes, owner: int = -1) -> int:
+        """Write a buffer, in a memory of its own or in that of another one, and return it."""
+        buffer = len(self.sizes)
+        self.sizes.append(size)
+        self.made.append(self.op)
+        self.last.append(self.op)
+        self.owners.append(buffer if owner < 0 else self.owners[owner])
+        if owner in self.passed:
+            self.passed.add(buffer)
+        return buffer
+
+    def pass_on(self, error: int) -> int:
+        """Write an error that is a slice of another one, or that error itself: as large as the whole, whose memory it has."""
+        buffer = self.write(self.sizes[error], error)
+        self.passed.add(buffer)
+        return buffer
+
+    def receive(self, size: Bytes) -> int:
+        """Write an error that another stage sends, behind what makes room for it."""
+        self.next()
+        self.next()
+        buffer = self.write(size)
+        self.outside.add(buffer)
+        return buffer
+
+    def add(self, arrived: Sequence[int], size: Bytes) -> int:
+        """Return the sum of errors of one tensor, which is formed as they arrive.
+
+        An error is added in its place to those before; from another stage in the buffer, so that both are not held at once. Nothing
+        is added to an error that is passed on, as others may have the same memory.
+        """
+        before, *others = sorted(arrived, key=lambda own: (self.made[own], own)) if arrived[1:] else arrived
+        for buffer in others:
+            at = self.made[buffer]
+            self.last[before] = max(self.last[before], at - (buffer in self.outside))
+            self.last[buffer] = max(self.last[buffer], at)
+            before = self.write(size, next((own for own in (buffer, before) if own not in self.passed), -1))
+            self.made[before] = self.last[before] = at
+        self.next(before)
+        return before
+
+    def course(self, kept: Kept) -> tuple[Bytes, Bytes]:
+        """Return the bytes during each op, and behind it, no more than during it and the next one: ``[ops, kinds]``."""
+        during, behind = list[tuple[int, Bytes]](), list[tuple[int, Bytes]]()
+        each: dict[int, list[int]] = {}
+        for buffer, owner in enumerate(self.owners):
+            each.setdefault(owner, []).append(buffer)
+        for buffers in each.values():
+            spans = self._spans(buffers, kept)
+            for start, end, size in spans:
+                during += (start, size), (end + 1, -size)
+                behind += (start, size), (end, -size)
+            for (_, end, size), (*_, after) in pairwise(spans):
+                both = np.minimum(size, after)
+                behind += (end, both), (end + 1, -both)
+        return self._held(during), self._held(behind)
+
+    def _held(self, changes: Sequence[tuple[int, Bytes]]) -> Bytes:
+        found = np.zeros((self.op + 2, *np.shape(changes[0][1] if changes else 0.0)))
+        np.add.at(found, [op for op, _ in changes], [size for _, size in changes])
+        total: Bytes = found[:-1].cumsum(axis=0)
+        return total
+
+    def pieces(self, during: Bytes, behind: Bytes) -> tuple[Bytes, Bytes]:
+        """Return the most bytes of each piece of work, and those that stay until the next one: ``[pieces, kinds]``."""
+        most = [during[start:end].max(axis=0, initial=0.0) for start, end in pairwise([0, *self.ends])]
+        return np.array(most), np.array([behind[end - 1] * (end > 0) for end in self.ends])
+
+    def _spans(self, buffers: Sequence[int], kept: Kept) -> list[tuple[int, int, Bytes]]:
+        """Return the bytes of a memory from one op to another: of its largest buffer there, or else to come; then of what is saved."""
+        made, last, sizes = self.made, self.last, self.sizes
+        first = sizes[buffers[0]]
+        if all(sizes[own] is first for own in buffers):
+            found = [(min([made[own] for own in buffers]), max([last[own] for own in buffers]), first)]
+        else:
+            found, ends = [], sorted({at for own in buffers for at in (made[own], last[own] + 1)})
+            for start, after in pairwise(ends):
+                there = [own for own in buffers if made[own] <= start <= last[own]]
+                there = there or [own for own in buffers if made[own] >= after]
+                found.append((start, after - 1, np.maximum.reduce([sizes[own] for own in there])))
+        until = found[-1][1]
+        if saved := [own for own in buffers if self.later.get(own, -1) > until]:
+            found.append((until + 1, max([self.later[own] for own in saved]), kept(saved)))
+        return found
 
 
 _NONE = np.zeros(1, np.int64)
@@ -202,20 +325,18 @@ def _together(holdings: frozenset[Holding]) -> Elements:
 class _Walk:
     def __init__(self, arrays: Arrays, kinds: NDArray[np.intp], parts: int) -> None:
         self.arrays, self.kinds, self.parts = arrays, kinds, parts
-        self.ops, self.fragments = arrays.ops, arrays.fragments
+        self.ops, self.fragments, self.size = arrays.ops, arrays.fragments, float(arrays.formats.activation)
         self.ledger = Ledger()
         self.known: dict[int, tuple[NDArray[Any], Bytes]] = {}
         self.own, self.kept, self.whole = dict[str, int](), dict[str, int](), dict[int, int]()
         self.part_of = {op.layer.name: op.part for op in arrays.ops}
-        self.inputs: dict[str, list[int]] = {}
-        self.samples: dict[tuple[str, Holding], int] = {}
+        self.inputs, self.errors = dict[str, list[int]](), dict[int, list[int]]()
         self.saves: dict[int, set[Holding]] = {}
-        self.errors: dict[int, list[int]] = {}
         self.waiting: list[list[tuple[StepOp, int, int]]] = [[] for _ in range(parts)]
         self.entering = np.zeros((2 * parts, len(kinds)))
         self.ends: dict[tuple[int, int], tuple[int, int]] = {}
-        self.ahead, self.there, self.summing = dict[str, str](), dict[str, int](), list[int]()
-        self.arrived, self.anew = dict[str, int](), set[str]()
+        self.ahead, self.there, self.summing = dict[str, str](), dict[tuple[str, str], int](), ""
+        self.arrived, self.anew = dict[tuple[str, Holding | None], int](), set[str]()
         self.shards, self.gathers = dict[int, tuple[int, Holding]](), dict[int, int]()
 
     def course(self) -> Course:
@@ -226,7 +347,7 @@ class _Walk:
             self.ledger.end()
         for part, own in reversed([*enumerate(each)]):
             self._arrive(part, own)
-            self._run(reversed(own), 1, self._back)
+            self._run(reversed(own), 1, self._backward)
             self.ledger.end()
         during, behind = self.ledger.course(self._saved)
         nodes = np.zeros((1 + max((op.node for op in self.ops), default=-1), 2, len(self.kinds)))
@@ -236,13 +357,9 @@ class _Walk:
         return Course(*self.ledger.pieces(during, behind), nodes, entering)
 
     def _run(self, ops: Iterable[StepOp], phase: int, write: Callable[[StepOp], None]) -> None:
-        every, whole = [*ops], self.arrays.whole
-        gathered = [
-            op.layer.name
-            for op in every
-            if op.layer.name in whole and whole[op.layer.name].weight is not None
-        ]
-        self.ahead, self.there, self.summing = dict(pairwise(gathered)), {}, []
+        every = [*ops]
+        gathered = [op.layer.name for op in every if (op.layer.name, "weight") in self.arrays.whole]
+        self.ahead, self.there, self.summing = dict(pairwise(gathered)), {}, ""
         for op in every:
             start = self.ledger.op + 1
             write(op)
@@ -253,7 +370,7 @@ class _Walk:
 
     def _bytes(self, elements: NDArray[Any]) -> Bytes:
         if id(elements) not in self.known:
-            own = self.arrays.element_bytes * self.arrays.unit * self.arrays.of(elements)[self.kinds]
+            own = self.size * self.arrays.unit * self.arrays.of(elements)[self.kinds]
             # The elements are kept too, so that no other ones get their identity.
             self.known[id(elements)] = elements, own
         return self.known[id(elements)][1]
@@ -261,7 +378,7 @@ class _Walk:
     def _kept(self, own: Fragment) -> Bytes | None:
         saved, whole, each = own.nest.saved, math.prod(own.nest.result.shape) or 1, list[Bytes]()
         if own.trained and (saved.elements or saved.mask_bytes):
-            size = saved.elements + saved.mask_bytes / self.arrays.element_bytes
+            size = saved.elements + saved.mask_bytes / self.size
             each.append(size * self._bytes(own.output.elements) / whole)
         if own.trained and saved.statistics:
             each.append(saved.statistics * self._bytes(own.channels) / self.arrays.unit)
@@ -289,41 +406,31 @@ class _Walk:
 
     # Weights in shares
 
-    def _whole(self, bytes_of: NDArray[Any]) -> int:
-        return self.ledger.write(self.arrays.of(bytes_of)[self.kinds].astype(float))
-
-    def _gathered(self, name: str) -> None:
-        """Have the weight that an op computes with, and gather that of the next one meanwhile."""
-        for own in filter(None, (name, self.ahead.get(name))):
-            if (each := self.arrays.whole.get(own)) and each.weight is not None:
-                if own not in self.there:
-                    self.there[own] = self._whole(each.weight)
-                self.ledger.last[self.there[own]] = self.ledger.op
-
-    def _summed(self, name: str) -> None:
-        """Have the terms of a gradient until they are shared, which is while the next one is computed."""
-        if (each := self.arrays.whole.get(name)) and each.gradient is not None:
-            self.summing.append(self._whole(each.gradient))
-            for buffer in self.summing[-2:]:
-                self.ledger.last[buffer] = self.ledger.op
+    def _have(self, tensor: str, name: str, beside: str) -> None:
+        """Have a weight that an op computes with whole, or the terms of its gradient; so another one that is gathered, or shared, meanwhile."""
+        for key in ((name, tensor), (beside, tensor)):
+            if key in self.arrays.whole and (name, tensor) in self.arrays.whole:
+                if key not in self.there:
+                    self.there[key] = self.ledger.write(self.arrays.of(self.arrays.whole[key])[self.kinds])
+                self.ledger.last[self.there[key]] = self.ledger.op
 
     # Forward
 
     def _forward(self, op: StepOp) -> None:
         name, own, ledger = op.layer.name, self.fragments[op.layer.name], self.ledger
-        if op.view:
+        if op.layer.views:
             self.own[name] = self.own[op.layer.inputs[0]]
             return
         reads = [self._read(op, own, number) for number in range(len(op.layer.inputs))]
         ledger.next(*reads, *[self.whole[read] for read in reads if read in self.whole])
-        self._gathered(name)
+        self._have("weight", name, self.ahead.get(name, ""))
         # A tensor at rest is what it reads.
         array = f"terms {name}" if own.summed else f"F {name}"
         made = self._write(array, own.output, reads[0] if own.rests else -1)
         if own.rests and reads[0] in self.shards:
             self.shards[made] = self.shards[reads[0]]
-        if self.arrays.loss != 1 and op.layer.layer.op_name == "cross_entropy":
-            ledger.sizes[made] = self.arrays.loss * ledger.sizes[made]
+        if op.layer.layer.op_name == "cross_entropy" and self.arrays.formats.loss:
+            ledger.sizes[made] = self.arrays.formats.loss / self.size * ledger.sizes[made]
         if (kept := self._kept(own)) is not None:
             self.kept[name] = ledger.write(kept)
         sums = f"sums {name}" if op.layer.nest.multiplies else f"F {name}"
@@ -343,30 +450,17 @@ class _Walk:
             elif own.gathers[number] and op.layer.name in self.arrays.shards:
                 self.shards[found] = before, own.sources[number].holding
             return found
-        if source in self.fragments and not self.fragments[source].trained:
-            if (source, held) not in self.samples:
-                self.ledger.next()
-                self.samples[source, held] = self.ledger.write(self._bytes(held.elements))
-            return self.samples[source, held]
-        if name not in self.arrived:
+        sample = source in self.fragments and not self.fragments[source].trained
+        key = (source, held) if sample else (name, None)
+        if key not in self.arrived:
             self.ledger.next()
-            self.arrived[name] = self._write(name, held)
-            self.entering[op.part] += self.ledger.sizes[self.arrived[name]]
-        return self.arrived[name]
+            self.arrived[key] = (
+                self.ledger.write(self._bytes(held.elements)) if sample else self._write(name, held)
+            )
+            self.entering[op.part] += 0.0 if sample else self.ledger.sizes[self.arrived[key]]
+        return self.arrived[key]
 
     # Backward
-
-    def _back(self, op: StepOp) -> None:
-        """Go backward through a layer, before the last one of a block that is computed again forward through all of it."""
-        block = block_of(op.layer.name)
-        if block in self.arrays.again - self.anew and block != op.layer.name:
-            self.anew.add(block)
-            for own in [own for own in self.ops if own.part == op.part and block_of(own.layer.name) == block]:
-                name, before = own.layer.name, self.own[own.layer.name]
-                self._forward(own)
-                if before in self.errors:
-                    self.errors[self.own[name]] = self.errors.pop(before)
-        self._backward(op)
 
     def _arrive(self, part: int, own: Sequence[StepOp]) -> None:
         """Begin the backward phase of a part: later parts hand errors on, then other stages send theirs, the last reader first."""
@@ -378,8 +472,18 @@ class _Walk:
             self.entering[self.parts + part] += size
 
     def _backward(self, op: StepOp) -> None:
+        """Go backward through a layer, before the last one of a block that is computed again forward through all of it."""
         name, fragment, ledger = op.layer.name, self.fragments[op.layer.name], self.ledger
-        if op.view or not fragment.trained:
+        if (block := block_of(name)) in self.arrays.again - self.anew and block != name:
+            self.anew.add(block)
+            for other in [
+                one for one in self.ops if one.part == op.part and block_of(one.layer.name) == block
+            ]:
+                before = self.own[other.layer.name]
+                self._forward(other)
+                if before in self.errors:
+                    self.errors[self.own[other.layer.name]] = self.errors.pop(before)
+        if op.layer.views or not fragment.trained:
             return
         own, saved = self.own[name], fragment.nest.saved
         arrived = self.errors.pop(own, [])
@@ -398,12 +502,13 @@ class _Walk:
             ledger.next(saved=inputs)
             self.kept[name] = ledger.write(ledger.sizes[self.kept[name]])
         ledger.next(*reads, *([self.kept[name]] if name in self.kept else []), saved=inputs)
-        self._gathered(name)
+        self._have("weight", name, self.ahead.get(name, ""))
         self._send(op, error)
         if op.layer.nest.weight:
             # The gradient may be computed while the error of the input is sent, so its operands stay until then.
             ledger.next(*reads, saved=inputs)
-            self._summed(name)
+            self._have("gradient", name, self.summing)
+            self.summing = name if (name, "gradient") in self.arrays.whole else self.summing
 
     def _inputs(self, name: str) -> list[int]:
         """Return the buffers of what a layer reads; of what devices keep shards of, those that they gather again, once for all readers."""

@@ -18,19 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hypar.network.nodes import PlanGraph, PlanNode, Tensor, kept_with_graph
-from hypar.program.fragments import (
-    Fragment,
-    Whole,
-    following,
-    fragment_of,
-    gathered_again,
-    gradient_of,
-    rest_of,
-)
-from hypar.program.holding import Holding, Transfer
-from hypar.program.layouts import grids
-from hypar.schedule.lifetimes import Arrays, Course, StepOp, ops_of
-from hypar.schedule.record import Gather
+from hypar.network.training import AS_USUAL, computed_again, kept_in_shards
+from hypar.program.fragments import Fragment, following, gathered_again, gradient_of, rest_of
+from hypar.program.holding import grids
+from hypar.schedule.lifetimes import Arrays, Bytes, Course, StepOp, ops_of
 from hypar.sharding.conventions import MOVED, PAPER
 from hypar.sharding.placement import WHOLE, Options
 
@@ -38,9 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from hypar.network.training import Formats
+    from hypar.program.holding import Holding, Transfer
     from hypar.schedule.lanes import Ends, Lane
-    from hypar.schedule.liveness import Bytes
-    from hypar.schedule.record import Buckets
+    from hypar.schedule.record import Buckets, Gather
     from hypar.sharding.layout import Grid, GroupShare
 
 
@@ -60,23 +51,19 @@ class Held(NamedTuple):
         weights: the elements of weights, of their gradients and of those that devices update, on the devices of each kind, ``[kinds]``.
         course: their activations and errors.
         gradients: for each layer with a weight, by its index in the network, the elements of its gradient that arrive at each level.
-        gathered: the most elements of a weight that arrive at a level.
         again: what layers read that is gathered again: the name of each, of the one for which it is gathered, and its number there.
     """
 
     weights: tuple[NDArray[np.float64], ...]
     course: Course
     gradients: Mapping[int, Sequence[Amount]]
-    gathered: float
     again: tuple[tuple[str, str, int], ...]
 
 
 def memory_of(lane: Lane, buckets: Buckets = ()) -> dict[str, float]:
     """Return the bytes on the fullest device of a lane at the fullest moment of a step, with room for the largest transfer.
 
-    Args:
-        lane: the devices and their work for a microbatch.
-        buckets: the layers that exchange their gradients together, by their index in the network; without any each does alone.
+    The layers of a bucket, by their index in the network, exchange their gradients together; without any each does alone.
     """
     held, device = _fullest(lane)
     course, formats = held.course, lane.setting.formats
@@ -90,11 +77,7 @@ def memory_of(lane: Lane, buckets: Buckets = ()) -> dict[str, float]:
         "activations": waiting,
         "errors": max(0.0, most - waiting),
         "buffers": max(
-            [
-                float(course.entering[device]),
-                formats.weight * held.gathered,
-                *(formats.gradient * largest_together(own) for own in each),
-            ]
+            [float(course.entering[device]), *(formats.gradient * largest_together(own) for own in each)]
         ),
     }
 
@@ -103,10 +86,11 @@ def gathers_of(lane: Lane) -> tuple[Gather, ...]:
     """Return the tensors of which the devices of a lane keep shards."""
     found = dict[tuple[int, int], list[int]]()
     index = {layer.name: at for at, layer in enumerate(lane.graph.layers)}
-    for name, reader, number in _held(lane).again if lane.shards else ():
+    usual = lane.setting.training.recompute == AS_USUAL.recompute
+    for name, reader, number in () if usual else _held(lane).again:
         found.setdefault((index[reader], number), []).append(index[name])
     edges = {(own.consumer, own.at): edge for edge, own in enumerate(lane.graph.tensors)}
-    return tuple([Gather(edges[own], tuple(readers)) for own, readers in found.items()])
+    return tuple([(edges[own], tuple(readers)) for own, readers in found.items()])
 
 
 def layers_of(lane: Lane) -> list[tuple[float, float]]:
@@ -138,38 +122,24 @@ class _Part(NamedTuple):
     first: int
     outside: tuple[Tensor, ...]
     tied: tuple[tuple[int, int], ...]
-    rests: tuple[int, ...]
-    again: frozenset[str]
-    shards: frozenset[str]
+    rests: tuple[tuple[int, int], ...]
 
 
 def _held(lane: Lane) -> Held:
-    setting = lane.setting
-    each = ((own, own.place) for own in lane.place.parts or (lane,))
-    parts = tuple(
-        [
-            _Part(
-                own.graph,
-                tuple(own.choices),
-                own.ends,
-                at.first,
-                at.outside,
-                at.tied,
-                own.rests,
-                own.recomputed,
-                own.shards,
-            )
-            for own, at in each
-        ]
-    )
+    setting, parts = lane.setting, []
+    for own in lane.place.parts or (lane,):
+        at, rests = own.place, (*own.rests.items(),)
+        parts.append(_Part(own.graph, (*own.choices,), own.ends, at.first, at.outside, at.tied, rests))
     convention = MOVED if setting.convention == PAPER else setting.convention
-    return _held_by(parts[0].graph, parts, setting.array, convention, setting.formats)
+    by = convention, setting.training.recompute, setting.formats
+    return _held_by(parts[0].graph, tuple(parts), setting.array, by)
 
 
 @kept_with_graph
 def _held_by(
-    _: PlanGraph, parts: tuple[_Part, ...], array: tuple[int, ...], convention: str, formats: Formats
+    _: PlanGraph, parts: tuple[_Part, ...], array: tuple[int, ...], by: tuple[str, str, Formats]
 ) -> Held:
+    convention, recompute, formats = by
     nodes = [node for part in parts for node in part.graph.layers]
     choices = [own for part in parts for own in part.choices]
     above, ops = [own for part in parts for own in part.above], _ops(parts)
@@ -180,41 +150,34 @@ def _held_by(
     every = [*{op.name: op for node in nodes for op in node.ops}.values()]
     if unit > 1:
         every = [op._replace(nest=op.layer.nest(op.nest.sizes["batch"] // unit)) for op in every]
-    fragments = following(every, chosen, whole, convention, sent=gone, make=fragment_of)
-    kept, gradients, weights, gathered = np.zeros((3, 1)), {}, dict[str, Whole](), 0.0
+    fragments = following(every, chosen, whole, convention, sent=gone)
+    kept, gradients, weights = np.zeros((3, 1)), {}, dict[tuple[str, str], Amount]()
+    moved = (largest_together([arriving(one, whole)]) for own in fragments.values() for one in own.transfers)
+    most = unit * formats.activation * max(moved, default=0.0)
     for part in parts:
         for at, users in _weights(part.graph, fragments):
-            gradient, zero = gradient_of(users), part.rests[at] if part.rests else 0
-            own, alone = gradient, whole.inside(gradient.need.elements)
-            some = alone
-            if zero and (rest := rest_of(users, gradient)):
-                own, some = rest.summed, whole.inside(rest.summed.need.elements)
-                gathered = max(gathered, most_arriving(rest.gathered, whole))
-                terms = formats.gradient * gradient.have.elements if zero > 1 else None
-                needed = formats.weight * gradient.need.elements if zero > 2 else None
-                weights[part.graph.layers[at].name] = Whole(needed, terms)
-            each = np.broadcast_arrays(*kept, *[some if zero > own else alone for own in (2, 1, 0)])
+            gradient, zero = gradient_of(users), dict(part.rests).get(at, 0)
+            rest = rest_of(users) if zero else None
+            own = rest.summed if rest else gradient
+            alone, some = (whole.inside(each.need.elements) for each in (gradient, own))
+            if rest:
+                most = max(most, formats.weight * largest_together([arriving(rest.gathered, whole)]))
+                name = part.graph.layers[at].name
+                if zero > 1:
+                    weights[name, "gradient"] = (formats.gradient * gradient.have.elements).astype(float)
+                if zero > 2:
+                    weights[name, "weight"] = (formats.weight * gradient.need.elements).astype(float)
+            each = np.broadcast_arrays(*kept, *[some if zero > stage else alone for stage in (2, 1, 0)])
             kept = np.array(each[:3]) + np.array(each[3:])
-            stages = [others * shared(gradient) for layer, others in part.tied if layer == at]
-            gradients[part.first + at] = (*arriving(own, whole), *stages)
-    moved = (most_arriving(one, whole) for own in fragments.values() for one in own.transfers)
-    most = unit * formats.activation * max(moved, default=0.0)
-    again, shards = (
-        frozenset[str]().union(*own)
-        for own in zip(*[(part.again, part.shards) for part in parts], strict=True)
-    )
-    arrays = Arrays(
-        ops,
-        fragments,
-        formats.activation,
-        whole=weights,
-        again=again,
-        shards=shards,
-        loss_bytes=formats.loss,
-        unit=unit,
-        more=[*kept],
-        inside=whole.inside,
-    )
+            gradients[part.first + at] = arriving(own, whole)
+            if others := dict(part.tied).get(at):
+                # Another stage has terms of all that these devices have.
+                axes = tuple(range(len(whole.ways)))
+                came = gradient.need.within(axes).elements * _share(gradient, axes, gradient.copies.parts)
+                gradients[part.first + at] += (others * came,)
+    again, shards = (of(nodes, repeat(recompute)) for of in (computed_again, kept_in_shards))
+    ways = weights, again, shards, unit
+    arrays = Arrays(ops, fragments, formats, None, *ways, more=[*kept], inside=whole.inside)
     course = arrays.course(len(parts))
     course = course._replace(entering=np.maximum(course.entering, most))
     twice = [
@@ -223,24 +186,22 @@ def _held_by(
         for _, reader, number in gathered_again(op.name, op.inputs, fragments, shards)
     ]
     state = tuple(arrays.of(own).astype(float) for own in kept)
-    return Held(state, course, gradients, gathered, tuple(twice))
+    return Held(state, course, gradients, tuple(twice))
 
 
 def _ops(parts: Sequence[_Part]) -> tuple[StepOp, ...]:
-    spans = [range(part.first, part.first + len(part.graph.layers)) for part in parts]
+    spans, working = [range(part.first, part.first + len(part.graph.layers)) for part in parts], []
     sent = tuple(
         (part.first + own.producer, own.number, part.first + own.consumer)
         for part in parts
         for own in part.outside
         if own.producer >= 0 and not any(part.first + own.consumer in span for span in spans)
     )
-    each = [
-        own
-        for part, span in zip(parts, spans, strict=True)
-        for own in zip(span, part.graph.layers, part.above or repeat(()), strict=False)
-    ]
-    idle = [at for at, node, above in each if node.empty or any(own.ends[own.own] is None for own in above)]
-    return ops_of(tuple([(part.first, part.graph.layers) for part in parts]), sent, frozenset(idle))
+    for part in parts:
+        each = zip(part.graph.layers, part.above or repeat(()), strict=False)
+        idle = ((node, node.empty or any(own.ends[own.own] is None for own in above)) for node, above in each)
+        working.append((part.first, tuple([None if none else node for node, none in idle])))
+    return ops_of(tuple(working), sent)
 
 
 def _samples_alike(
@@ -290,7 +251,7 @@ def held_by(lane: Lane, buckets: Buckets = ()) -> float:
 # What arrives at once
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=4096)
 def arriving(own: Transfer, array: Grid) -> tuple[Amount, ...]:
     """Return the elements of a transfer that arrive on each device of an array at each split above and each level, outermost first."""
     levels = [tuple(range(*ends)) for ends in pairwise((0, *array.stops))]
@@ -302,36 +263,19 @@ def arriving(own: Transfer, array: Grid) -> tuple[Amount, ...]:
     return tuple(map(array.inside, found))
 
 
-@lru_cache(maxsize=4096)
-def most_arriving(own: Transfer, array: Grid) -> float:
-    """Return the most elements of a transfer that arrive on some device at a level."""
-    return largest(arriving(own, array))
-
-
-def shared(own: Transfer) -> Amount:
-    """Return the elements that arrive on each device where another stage has terms of all that these have."""
-    parts: tuple[int, ...] = own.copies.parts
-    every = tuple(range(len(parts)))
-    return _within(own.need, every).elements * _share(own, every, parts)
-
-
-def largest(amounts: Iterable[Amount]) -> float:
-    """Return the most elements that some device has of any of some amounts; 0 of none."""
-    return max([float(np.max(own)) for own in amounts], default=0.0)
-
-
 def largest_together(transfers: Iterable[Sequence[Amount]]) -> float:
-    """Return the most elements that arrive on some device at a level of several transfers together."""
-    return largest(np.asarray(sum(own)) for own in zip_longest(*transfers, fillvalue=np.zeros(1)))
+    """Return the most elements that arrive on some device at a level of several transfers together; 0 of none."""
+    each = zip_longest(*transfers, fillvalue=np.zeros(1))
+    return max([float(np.max(sum(own))) for own in each], default=0.0)
 
 
 def _copied(own: Transfer, levels: Sequence[Axes], ways: tuple[int, ...]) -> Iterator[Amount]:
     before = np.zeros(1)
     for level in levels:
         inner = tuple(range(level[-1] + 1, len(ways)))
-        there, every = _within(own.have, inner), _within(own.need, inner)
-        lacks = own.need.elements - own.need.shared(there)
-        distinct = every.elements - every.shared(there)
+        there, every = own.have.within(inner), own.need.within(inner)
+        lacks = own.need.elements - own.need.both(there).elements
+        distinct = every.elements - every.both(there).elements
         now = lacks * (distinct / np.maximum(_sum(lacks, inner, ways), 1))
         yield now - before
         before = now
@@ -341,8 +285,7 @@ def _summed(own: Transfer, levels: Sequence[Axes]) -> Iterator[Amount]:
     parts: tuple[int, ...] = own.copies.parts
     has, needs, inner = own.have, own.need, Axes()
     if has is not needs:
-        wanted = zip(has.members, needs.members, strict=True)
-        has = Holding(tuple([each & there.any(axis=tuple(range(there.ndim - 1))) for each, there in wanted]))
+        has = has.both(needs.within(tuple(range(len(parts)))))
     for level in reversed(levels):
         if any(parts[at] > 1 for at in level):
             working = np.maximum(_sum(has.elements + needs.elements > 0, level, parts), 1)
@@ -350,8 +293,8 @@ def _summed(own: Transfer, levels: Sequence[Axes]) -> Iterator[Amount]:
             yield crossing / working * _share(own, inner, parts)
         else:
             yield np.zeros(1)
-        some = _within(has, level)
-        has, needs, inner = some, some if needs is has else _within(needs, level), (*level, *inner)
+        some = has.within(level)
+        has, needs, inner = some, some if needs is has else needs.within(level), (*level, *inner)
 
 
 def _crossing(has: Holding, needs: Holding, level: Axes, parts: Axes, *, back: bool) -> Amount:
@@ -360,13 +303,13 @@ def _crossing(has: Holding, needs: Holding, level: Axes, parts: Axes, *, back: b
     def counted(own: Holding) -> tuple[Amount, Amount]:
         """Return the elements of all parts in all, and those that some part has."""
         total = _sum(own.elements, level, parts)
-        return total, np.minimum(total, _within(own, level).elements)
+        return total, np.minimum(total, own.within(level).elements)
 
     had, some = counted(has)
     if has is needs:
         return np.zeros(1) if back else 2 * (had - some)
-    inside, kept = counted(_both(has, needs))
-    meets = _both(_within(has, level), _within(needs, level)).elements
+    inside, kept = counted(has.both(needs))
+    meets = has.within(level).both(needs.within(level)).elements
     if back:
         return had - inside - some + meets
     needed, wanted = counted(needs)
@@ -378,15 +321,6 @@ def _share(own: Transfer, inner: Axes, parts: Axes) -> Amount:
     need, have = own.need.elements, own.have.elements
     needed, had = (_sum(each, inner, parts) for each in (need, have))
     return np.where(needed > 0, need / np.maximum(needed, 1), have / np.maximum(had, 1))
-
-
-def _both(one: Holding, other: Holding) -> Holding:
-    return Holding(tuple(map(np.logical_and, one.members, other.members)))
-
-
-def _within(own: Holding, axes: Axes) -> Holding:
-    first, *more = (tuple([np.asarray(dim.any(axis=axes, keepdims=True)) for dim in box]) for box in own.each)
-    return Holding(first, tuple(more))
 
 
 def _sum(amount: NDArray[Any], axes: Axes, counts: Axes) -> Amount:

@@ -12,13 +12,15 @@ next, before it computes the gradient of its weight, as the rest of the backward
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.network.nodes import PlanGraph, kept_with_graph
 from hypar.network.training import GATHERED
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Sequence
+    from collections.abc import Container, Iterable, Mapping, Sequence
 
 
 Buckets = tuple[tuple[int, ...], ...]
@@ -29,9 +31,9 @@ class Op(NamedTuple):
     """An op of all devices of a part of a stage.
 
     Attributes:
-        kind: ``compute``; ``sum`` of the terms that the devices of a node have; ``move`` of a tensor between two nodes; ``gather``
-            of a weight that rests in shares; ``update``, behind which a weight may be gathered.
-        phase: ``forward``, ``backward``, ``gradient`` or ``update``.
+        kind: ``compute``; ``sum`` of the terms that the devices of a node have, or what gathers its weight; ``move`` of a tensor
+            between two nodes; ``update``, behind which a weight may be gathered.
+        phase: ``forward``, ``backward``, ``gradient``, ``weight`` or ``update``.
         node: the node; of a move the one that receives.
         reads: the buffers that it waits for.
         writes: the buffers that are there when it is done.
@@ -60,7 +62,8 @@ TERMS, OUTPUT, ERROR_TERMS, SENT, GRADIENT_TERMS, GRADIENT, WEIGHT = range(FIRST
 """The buffers of the first node; those of each other node follow, then those of both ways of each edge."""
 
 
-class Record(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Record:
     """The ops of a part of a stage for a microbatch.
 
     Attributes:
@@ -78,118 +81,96 @@ class Record(NamedTuple):
     buffers: int
 
 
-Stages = tuple[int, ...]
-"""For each node the stage of ZeRO by which its weight rests; empty for 0."""
+Again = tuple[tuple[int, ...], bool]
+"""Nodes that the backward phase computes again before it goes back through the last of them, and whether with what comes to them."""
 
-
-class Again(NamedTuple):
-    """Nodes that the backward phase computes again before it goes back through the last of them, perhaps with what comes to them."""
-
-    nodes: tuple[int, ...]
-    moves: bool
-
-
-class Gather(NamedTuple):
-    """A tensor of which devices keep a shard, by its edge, and the nodes for whose backward phase they gather it again."""
-
-    edge: int
-    readers: tuple[int, ...]
+Gather = tuple[int, tuple[int, ...]]
+"""A tensor of which devices keep a shard, by its edge, and the nodes for whose backward phase they gather it again."""
 
 
 @kept_with_graph
 def record_of(
     graph: PlanGraph,
-    rests: Stages = (),
+    rests: tuple[tuple[int, int], ...] = (),
     again: tuple[Again, ...] = (),
     gathers: tuple[Gather, ...] = (),
 ) -> Record:
-    """Return the record of the nodes of a graph, which are in topological order.
+    """Return the record of the nodes of a graph, which are in topological order; some have weights in shares by a stage of ZeRO.
 
     What is computed again waits for the error that the last of these nodes reads. A weight that is gathered then stays. A tensor of which
     devices keep a shard is gathered while the last of its readers computes the error of its input.
     A weight in shares is gathered while the node with such a weight that runs before computes, the first as soon as it can be.
     """
-    nodes = range(len(graph.layers))
-    into: list[list[int]] = [[] for _ in nodes]
-    out_of: list[list[int]] = [[] for _ in nodes]
+    nodes, stages = range(len(graph.layers)), dict(rests)
+    into, out_of = ([list[int]() for _ in nodes] for _ in range(2))
     for edge, tensor in enumerate(graph.tensors):
         into[tensor.consumer].append(edge)
         out_of[tensor.producer].append(edge)
     forward = [_forward(graph, node, into[node]) for node in nodes]
     backward = [
-        _backward(graph, node, into[node], out_of[node], once=not rests or rests[node] < 2)
+        _backward(graph, node, into[node], out_of[node], once=stages.get(node, 0) < 2)
         for node in reversed(nodes)
     ]
-    for own in again:
-        at = next(number for number, ops in enumerate(backward) if ops[0].node == own.nodes[-1])
-        backward[at:at] = _again(own, forward, backward[at][0].reads)
+    for some, moves in again:
+        at = next(number for number, ops in enumerate(backward) if ops[0].node == some[-1])
+        ops, *behind = ([op for op in forward[node] if moves or op.kind == "compute"] for node in some)
+        start = _compute(ops)
+        ops[start] = ops[start]._replace(reads=(*ops[start].reads, *backward[at][0].reads))
+        backward[at:at] = [ops, *behind]
     for kept in gathers:
         _whole_again(graph, kept, backward)
-    buffers = _way(graph, len(graph.tensors))
-    if GATHERED in rests:
-        stay = {node for own in again for node in own.nodes}
-        forward = _gathering(forward, rests, buffers)
-        backward = _gathering(backward, rests, buffers, stay)
-        buffers += len(nodes)
+    first = _way(graph, len(graph.tensors))
+    whole = {node: first + node for node, stage in rests if stage == GATHERED}
     return Record(
-        forward=tuple([op for own in forward for op in own]),
-        backward=tuple([op for own in backward for op in own]),
+        forward=_gathering(forward, whole),
+        backward=_gathering(backward, whole, {node for some, _ in again for node in some}),
         made=tuple([EACH * node + OUTPUT for node in nodes if not out_of[node]]),
         sent=tuple([EACH * node + SENT for node in nodes if not into[node]]),
-        buffers=buffers,
+        buffers=first + len(nodes),
     )
 
 
-def _again(own: Again, forward: Sequence[list[Op]], errors: tuple[int, ...]) -> list[list[Op]]:
-    """Return the ops of the forward phase of each of some nodes, the first behind the error that the last one reads."""
-    each = [[op for op in forward[node] if own.moves or op.kind == "compute"] for node in own.nodes]
-    at = next(number for number, op in enumerate(each[0]) if op.kind == "compute")
-    each[0][at] = each[0][at]._replace(reads=(*each[0][at].reads, *errors))
-    return each
+def _compute(ops: Sequence[Op]) -> int:
+    """Return the place of the first computation among some ops."""
+    return next(at for at, op in enumerate(ops) if op.kind == "compute")
+
+
+def _reading(ops: Sequence[Op], buffer: int, phase: str = "") -> list[Op]:
+    """Return some ops, of which the computations, or those of a phase, wait for one more buffer."""
+    waiting = {op for op in ops if op.kind == "compute" and phase in {"", op.phase}}
+    return [op._replace(reads=(*op.reads, buffer)) if op in waiting else op for op in ops]
 
 
 def _whole_again(graph: PlanGraph, own: Gather, backward: list[list[Op]]) -> None:
     """Gather a tensor again before the first backward phase of a reader, whose gradient, or error if it has no weight, waits for it."""
-    whole, tensor = _way(graph, own.edge), graph.tensors[own.edge]
-    using = [at for at, ops in enumerate(backward) if ops[-1].node in own.readers]
-    for at in using:
-        alone = not graph.layers[backward[at][-1].node].nest.weight
-        backward[at] = [
-            op._replace(reads=(*op.reads, whole))
-            if op.kind == "compute" and (alone or op.phase == "gradient")
-            else op
-            for op in backward[at]
-        ]
-    errors = next(op.reads for op in backward[using[0]] if op.kind == "compute")
-    reads = EACH * tensor.producer + OUTPUT, *[own for own in errors if own != whole]
-    move = Op("move", "forward", tensor.consumer, reads, (whole,), own.edge)
-    backward[using[0]] = [move, *backward[using[0]]]
+    (edge, readers), tensor = own, graph.tensors[own[0]]
+    using = [ops for ops in backward if ops[-1].node in readers]
+    errors, whole = using[0][_compute(using[0])].reads, _way(graph, edge)
+    for ops in using:
+        alone = not graph.layers[ops[-1].node].nest.weight
+        ops[:] = _reading(ops, whole, "" if alone else "gradient")
+    reads = EACH * tensor.producer + OUTPUT, *errors
+    using[0].insert(0, Op("move", "forward", tensor.consumer, reads, (whole,), edge))
 
 
-def _gathering(each: list[list[Op]], rests: Stages, first: int, kept: Container[int] = ()) -> list[list[Op]]:
-    """Return the ops of each node in turn with those that gather weights, whose buffers follow a ``first`` one.
+def _gathering(
+    each: Sequence[list[Op]], whole: Mapping[int, int], kept: Container[int] = ()
+) -> tuple[Op, ...]:
+    """Return the ops of each node in turn with those that gather weights, by the buffers of these.
 
     Those of nodes that are computed again are ``kept`` until these go backward.
     """
-    found, waiting = list[list[Op]](), Op("gather", "", -1, (), ())
-    for own in reversed(each):
-        at = next(number for number, op in enumerate(own) if op.kind == "compute")
-        node, phase, ops = own[at].node, own[at].phase, own
-        if rests[node] == GATHERED:
-            whole = first + node
-            ahead = [waiting._replace(phase=phase, reads=own[at].reads)] if waiting.writes else []
-            using = [op._replace(reads=(*op.reads, whole)) if op.kind == "compute" else op for op in own[at:]]
-            ops = [*own[:at], *ahead, *using]
-            if phase == "forward" or node not in kept:
-                waiting = waiting._replace(node=node, writes=(whole,))
-            elif ahead:
-                waiting = Op("gather", "", -1, (), ())
-        found.append(ops)
-    if not waiting.writes:
-        return found[::-1]
-    start = next(op for op in each[0] if op.kind == "compute")
-    found[-1] = [waiting._replace(phase=start.phase, reads=start.reads), *found[-1]]
-    return found[::-1]
+    found, ahead, reads = list[Op](), 0, each[0][_compute(each[0])].reads
+    for own in each:
+        at = len(found) + _compute(own)
+        found += own
+        if (node := found[at].node) in whole:
+            if found[at].phase == "forward" or node not in kept:
+                found.insert(ahead, Op("sum", "weight", node, reads, (whole[node],)))
+                at += 1
+            ahead, reads = at, found[at].reads
+            found[at:] = _reading(found[at:], whole[node])
+    return tuple(found)
 
 
 def _way(graph: PlanGraph, edge: int) -> int:
@@ -236,7 +217,7 @@ def bucketed(ops: Iterable[Op], buckets: Buckets) -> list[Op]:
     updates = {op.node: op for op in every if op.kind == "update"}
     inside, last = {node for bucket in buckets for node in bucket}, {bucket[-1]: bucket for bucket in buckets}
     for op in every:
-        if op.phase not in {"gradient", "update"} or op.kind in {"compute", "gather"}:
+        if op.phase not in {"gradient", "update"} or op.kind == "compute":
             found.append(op)
         elif op.node not in inside and op.kind == "update":
             found.append(op._replace(reads=(EACH * op.node + GRADIENT_TERMS,)))
@@ -270,17 +251,10 @@ def issued(ops: Iterable[Op], *, eager: bool, deferred: bool, final: bool) -> li
     return [op for _, op in sorted(zip(places, order, strict=True))]
 
 
-@kept_with_graph
+@lru_cache(maxsize=256)
 def backward_of(
-    graph: PlanGraph,
-    rests: Stages,
-    again: tuple[Again, ...],
-    gathers: tuple[Gather, ...],
-    *,
-    eager: bool,
-    deferred: bool,
-    final: bool,
-) -> tuple[Op, ...]:
-    """Return the ops of the backward phase of a graph in the order of issue, each node summing its own gradient."""
-    backward = record_of(graph, rests, again, gathers).backward
-    return tuple(issued(backward, eager=eager, deferred=deferred, final=final))
+    record: Record, buckets: Buckets | None, *, eager: bool, deferred: bool, final: bool
+) -> Sequence[Op]:
+    """Return the ops of the backward phase of a record in the order of issue; without buckets each node sums its own gradient."""
+    ops = record.backward if buckets is None else bucketed(record.backward, buckets)
+    return issued(ops, eager=eager, deferred=deferred, final=final)

@@ -3,6 +3,9 @@
 A stage is a part of the network on lanes of its own. Its gradients are exchanged, and its weights updated, in the last
 backward phase of a mini-batch. What it receives from other stages occupies a link, and on a machine without overlap
 also its devices, just before they need it.
+
+A score has time, energy, communication and memory of a step, in total and item by item. Energy has components: arithmetic, accesses,
+words moved, links, and power at rest. What a machine's file does not give is none, but for ``registers`` and ``array``, which are then 0.
 """
 
 from __future__ import annotations
@@ -10,31 +13,36 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import chain
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from hypar.schedule.lanes import Lane, whole_lane
-from hypar.schedule.memory import gathers_of
-from hypar.schedule.pieces import (
-    BETWEEN_STAGES,
-    COMMUNICATION,
-    PHASE,
-    Crossing,
-    Piece,
-    Pieces,
-    Rounds,
-    level_name,
-    placed,
-    together,
-)
+from hypar.machine.setting import access_energies, byte_energies, layer_energy, power_at_rest
+from hypar.ops.nest import PHASES
+from hypar.plan.records import GroupScore, Score
+from hypar.schedule.lanes import BETWEEN_STAGES, COMMUNICATION, PHASE, Piece, level_name, placed, together
+from hypar.schedule.memory import gathers_of, memory_of
 from hypar.schedule.pipeline_orders import Schedule
-from hypar.schedule.record import Buckets, Op, backward_of, bucketed, issued, record_of
+from hypar.schedule.record import Buckets, Op, backward_of, record_of
 from hypar.schedule.tasks import Costed, Entering, PartTasks, Pipeline, Place, TaskList, Tied
+from hypar.sharding.collectives import SUMMED
+from hypar.sharding.conventions import DIRECT, PAPER
+from hypar.units import exact_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from hypar.machine.machine import Machine
     from hypar.network.nodes import PlanNode
+    from hypar.schedule.lanes import Crossing, Lane, Pieces, Rounds
     from hypar.schedule.timeline import Timeline
+
+
+ROUNDING = 1e-9
+"""Fraction of a time below which a difference counts as none."""
+
+KINDS = (*PHASES, "update", COMMUNICATION)
+"""Kinds of the tasks of a step."""
 
 
 class StageWork(NamedTuple):
@@ -135,8 +143,7 @@ def part_of(
     stage: StageWork,
     found: TaskList,
     buckets: Buckets | None = None,
-    layer: int = 0,
-    shared: Mapping[int, Entering] | None = None,
+    shared: Mapping[int, Entering] = MappingProxyType({}),
 ) -> PartTasks:
     """Return a part of a stage with no tasks yet.
 
@@ -144,15 +151,13 @@ def part_of(
         stage: the part.
         found: the tasks of all stages.
         buckets: the layers, by their numbers over all stages, that add up their gradients together; None if each adds up its own.
-        layer: the number of its first layer over all stages.
-        shared: what it receives of the gradients of weights that other stages have as well; None without stages.
+        shared: what it receives of the gradients of weights that other stages have as well.
     """
-    machines = [lane.setting.machine for lane in stage.lanes]
-    graph, overlaps = stage.lanes[0].graph, tuple([machine.overlap for machine in machines])
-    ways = stage.lanes[0].rests, stage.lanes[0].again, gathers_of(stage.lanes[0])
-    record, eager = record_of(graph, *ways), any(overlaps)
+    machines, lane = [lane.setting.machine for lane in stage.lanes], stage.lanes[0]
+    overlaps, layer = tuple([machine.overlap for machine in machines]), lane.place.first
+    record = record_of(lane.graph, (*lane.rests.items(),), lane.again, gathers_of(lane))
     # Where nothing overlaps, the stage before would wait for the sums of gradients.
-    deferred = shared is not None and not all(overlaps)
+    eager, deferred = any(overlaps), bool(stage.name) and not all(overlaps)
     if buckets is not None:
         inside = [bucket for bucket in buckets if layer <= bucket[0] < layer + stage.layers]
         buckets = tuple([tuple([node - layer for node in bucket]) for bucket in inside])
@@ -163,18 +168,12 @@ def part_of(
     def ops(phase: str, final: bool) -> list[Costed]:
         if phase == "forward":
             return stage.costed(record.forward)
-        if buckets is None:
-            return stage.costed(backward_of(graph, *ways, eager=eager, deferred=deferred, final=final))
-        summed = bucketed(record.backward, buckets)
-        return stage.costed(issued(summed, eager=eager, deferred=deferred, final=final))
+        return stage.costed(backward_of(record, buckets, eager=eager, deferred=deferred, final=final))
 
-    first = stage.lanes[0].number
-    part = PartTasks(found=found, record=record, ops=ops, overlaps=overlaps, first=first, layer=layer)
-    if shared is None:
-        return part
+    part = PartTasks(found=found, record=record, ops=ops, overlaps=overlaps, first=lane.number, layer=layer)
     part.shared = {node: stage.entered(entering, PHASE) for node, entering in shared.items()}
     each = ("forward", 0, stage.received), ("backward", stage.layers - 1, stage.returned)
-    for phase, node, entering in each:
+    for phase, node, entering in each if stage.name else ():
         part.handed_on[phase] = [(own.layer, stage.placed(own.rounds)) for own in entering.arrivals]
         if entering.from_stages:
             part.arriving[phase] = node, stage.entered(entering, phase)
@@ -200,10 +199,8 @@ class StepWork:
     @classmethod
     def of(cls, lanes: Sequence[Lane], crossings: Sequence[Crossing] = ()) -> Self:
         """Return the work of lanes without stages, which take one microbatch forward and backward before the next one."""
-        microbatches = lanes[0].setting.training.microbatches
-        if microbatches > 1:
-            lanes = [lane.having(place=lane.place._replace(microbatches=microbatches)) for lane in lanes]
-        return cls(stages=(StageWork(tuple(lanes), tuple(crossings)),), microbatches=microbatches)
+        work = StageWork(tuple(lanes), tuple(crossings))
+        return cls(stages=(work,), microbatches=lanes[0].setting.training.microbatches)
 
     @property
     def count(self) -> int:
@@ -212,11 +209,10 @@ class StepWork:
 
     @cached_property
     def lanes(self) -> tuple[Lane, ...]:
-        """The lanes of all stages, each with the layers of all its parts."""
-        each = (self.stages[stage :: self.count] for stage in range(self.count))
-        return tuple(
-            whole_lane(lanes) for parts in each for lanes in zip(*(part.lanes for part in parts), strict=True)
-        )
+        """The lanes of all stages, each with the layers of the first of its parts, which it has beside these."""
+        stages = (self.stages[stage :: self.count] for stage in range(self.count))
+        each = (parts for own in stages for parts in zip(*(part.lanes for part in own), strict=True))
+        return tuple([parts[0].having(place=parts[0].place._replace(parts=parts)) for parts in each])
 
     @property
     def layers(self) -> tuple[PlanNode, ...]:
@@ -232,12 +228,149 @@ class StepWork:
         found = TaskList(
             not lane.setting.machine.overlap for stage in self.stages[: self.count] for lane in stage.lanes
         )
-        parts, layer = [], 0
-        for number, stage in enumerate(self.stages):
-            shared = {node: own for tied in self.exchanges for at, node, own in tied if at == number}
-            parts.append(part_of(stage, found, chunks, layer, None if self.schedule is None else shared))
-            layer += stage.layers
+        shared: list[dict[int, Entering]] = [{} for _ in self.stages]
+        for number, node, own in chain.from_iterable(self.exchanges):
+            shared[number][node] = own
+        parts = [part_of(stage, found, chunks, own) for stage, own in zip(self.stages, shared, strict=True)]
         pipeline = Pipeline(found, parts, self.count, self.exchanges)
         timeline = pipeline.run(self.schedule or Schedule("1f1b"), self.microbatches)
         pieces, places = tuple(found.pieces), tuple(found.places)
         return Step(timeline=timeline, pieces=pieces, places=places, buckets=chunks or ())
+
+
+# The score
+
+
+def summarise(lanes: Sequence[Lane], step: Step, machine: Machine) -> Score:
+    """Return the score of a step that was run.
+
+    Args:
+        lanes: the groups of identical devices that ran it.
+        step: the step.
+        machine: the machine of all lanes.
+    """
+    setting, timeline, staged = lanes[0].setting, step.timeline, lanes[0].place.stages > 0
+    levels = max(lane.depth + len(lane.setting.array) for lane in lanes)
+    received, energy = step.received(levels, stages=staged), energy_of(lanes, step)
+    memories = [memory_of(lane, step.buckets) for lane in lanes]
+    held = [math.fsum(memory.values()) for memory in memories]
+    own = [lane.setting.machine for lane in lanes]
+    filled = [num_bytes / (each.memory_bytes or math.inf) for num_bytes, each in zip(held, own, strict=True)]
+    fullest = filled.index(max(filled))
+    capacity = own[fullest].memory_bytes
+    time = {kind: math.fsum(piece.seconds for piece in step.pieces if piece.kind == kind) for kind in KINDS}
+    critical = dict.fromkeys(KINDS, 0.0)
+    for task in timeline.critical_path:
+        critical[step.pieces[task].kind] += step.pieces[task].seconds
+    return Score(
+        hardware=machine.name,
+        hardware_digest=machine.digest,
+        hardware_changes=dict(machine.changes),
+        # Plan files name no count of which a cost has only one.
+        convention=PAPER if setting.convention == DIRECT else setting.convention,
+        optimizer=setting.optimizer,
+        element_bytes=setting.element_bytes,
+        word_bytes=exact_number(setting.machine.content.device.word.value),
+        time_s=timeline.makespan,
+        energy_j=None if energy is None else math.fsum(energy.values()),
+        communication_bytes=exact_number(math.fsum(received.values())),
+        memory_bytes=exact_number(held[fullest]),
+        capacity_bytes=None if capacity is None else exact_number(capacity),
+        fits=all(each.fits(num_bytes) for each, num_bytes in zip(own, held, strict=True)),
+        time=time,
+        overlapped_s=_beyond(math.fsum(time.values()), timeline.makespan),
+        critical=critical,
+        busy=dict.fromkeys([lane.resource for lane in lanes], 0.0) | timeline.busy,
+        energy=energy,
+        communication={level: exact_number(amount) for level, amount in received.items()},
+        memory={item: exact_number(amount) for item, amount in memories[fullest].items()},
+        groups=_groups(lanes, step, held) if staged or machine.groups else None,
+    )
+
+
+def _groups(lanes: Sequence[Lane], step: Step, held: Sequence[float]) -> list[GroupScore]:
+    timeline, found = step.timeline, list[GroupScore]()
+    spans: list[list[tuple[float, float, bool]]] = [[] for _ in lanes]
+    for start, end, piece in zip(timeline.starts, timeline.ends, step.pieces, strict=True):
+        for number in piece.groups:
+            spans[number].append((start, end, not piece.collective))
+    for lane, own, num_bytes in zip(lanes, spans, held, strict=True):
+        machine = lane.setting.machine
+        found.append(
+            GroupScore(
+                group=lane.name,
+                devices=lane.devices,
+                computing_s=math.fsum(end - start for start, end, computes in own if computes),
+                communicating_s=math.fsum(end - start for start, end, computes in own if not computes),
+                idle_s=_beyond(timeline.makespan, _covered(own)),
+                memory_bytes=exact_number(num_bytes),
+                capacity_bytes=None if machine.memory_bytes is None else exact_number(machine.memory_bytes),
+                fits=machine.fits(num_bytes),
+            )
+        )
+    return found
+
+
+def _covered(spans: Sequence[tuple[float, float, bool]]) -> float:
+    total, until = [], 0.0
+    for start, end, _ in sorted(spans):
+        total.append(max(0.0, end - max(start, until)))
+        until = max(until, end)
+    return math.fsum(total)
+
+
+def _beyond(seconds: float, others: float) -> float:
+    """Return how much longer some seconds are than others; 0 if they are not, apart from rounding."""
+    return seconds - others if seconds - others > ROUNDING * seconds else 0.0
+
+
+def energy_of(lanes: Sequence[Lane], step: Step) -> dict[str, float] | None:
+    """Return the joules of all devices in a step, by component; None if the file of a machine gives no energies."""
+    found: dict[str, list[float]] = {}
+    for lane in lanes:
+        machine = lane.setting.machine
+        costs = machine.content.device.energy
+        if costs is None:
+            return None
+        named = [name for name in ("link", "static") if getattr(costs, name) is not None]
+        for component in ("arithmetic", *access_energies(machine), "communication", *named):
+            found.setdefault(component, [])
+        if "static" in named:
+            found["static"].append(lane.devices * power_at_rest(machine) * step.timeline.makespan)
+    for _, _, component, joules in joules_of(lanes, step):
+        found[component].append(joules)
+    return {component: math.fsum(joules) for component, joules in found.items()}
+
+
+Joules = tuple[int, int | None, str, float]
+"""The layer, the level of a transfer, the component, and the joules of all devices."""
+
+
+def joules_of(lanes: Sequence[Lane], step: Step) -> Iterator[Joules]:
+    """Yield the joules of the layers and transfers of a step of some lanes, without power at rest; their machines' files give energies."""
+    for lane in lanes:
+        yield from _computed(lane)
+    rates, devices = [byte_energies(lane.setting.machine) for lane in lanes], [lane.devices for lane in lanes]
+    for piece, place in zip(step.pieces, step.places, strict=True):
+        together = sum([devices[number] for number in piece.groups]) if piece.collective else 0
+        for number in piece.groups if together else ():
+            (moved, summed, link), num_bytes = rates[number], piece.num_bytes * (devices[number] / together)
+            terms = SUMMED.get(piece.collective, 0.0) * num_bytes
+            yield place.layer, piece.level, "communication", num_bytes * moved + terms * summed
+            if link is not None:
+                lane = lanes[number]
+                # Between stages of the same devices the links are those between the stages' arrays.
+                way = piece.link or lane.setting.machine.stage_link(lane.setting.array, lane.place.stages)
+                yield place.layer, piece.level, "link", num_bytes * way.mean_hops * link
+
+
+def _computed(lane: Lane) -> Iterator[Joules]:
+    """Yield the joules of each layer, place by place, in all microbatches and in its update."""
+    known: dict[object, list[tuple[str, float]]] = {}
+    microbatches = lane.place.microbatches * lane.setting.training.microbatches
+    for layer, time, *counts in lane.computing:
+        key = (id(time), *counts)
+        if time is not None and key not in known:
+            known[key] = layer_energy(lane.setting, time, microbatches, *counts)
+        for component, joules in known.get(key, ()):
+            yield layer, None, component, joules

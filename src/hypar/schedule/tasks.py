@@ -24,7 +24,7 @@ from hypar.schedule.timeline import Task, Timeline, run
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from hypar.schedule.pieces import Piece, Rounds
+    from hypar.schedule.lanes import Piece, Rounds
     from hypar.schedule.pipeline_orders import Schedule, Work
 
 Costed = tuple["Op", "Rounds"]
@@ -320,15 +320,13 @@ class Pipeline:
     _unsent: dict[Result, bool] = field(default_factory=dict)
 
     def run(self, schedule: Schedule, microbatches: int) -> Timeline:
-        """Run the first step in which every stage has its full work, with its times since the end of those before it."""
+        """Run the first step in which every stage has its full work."""
         orders = [schedule.steps(stage, self.count, microbatches) for stage in range(self.count)]
-        steps, ended = [*zip(*orders, strict=True)], 0.0
+        steps = [*zip(*orders, strict=True)]
         sizes = [sum(map(len, works)) for works in steps]
         for works in steps[: sizes.index(max(sizes)) + 1]:
             self.issue(works)
-            began, timeline = ended, run(self.found.tasks, ended)
-            ended = timeline.makespan
-        return timeline.since(began)
+        return run(self.found.tasks)
 
     def issue(self, works: Sequence[Sequence[Work]]) -> None:
         """Begin a step: add the work of all stages, each as far as its neighbours' results allow."""
@@ -373,13 +371,13 @@ class Pipeline:
         number, phase, item = result
         reader = self.parts[number]
         if self._unsent.pop(result, False) and phase in reader.arriving:
-            node, piece = reader.arriving[phase]
-            ends, place = (number - NEXT[phase], number), reader.place(node, item)
-            self._made[result] = self._received(piece, ends, self._made[result], place)
+            (node, piece), sender = reader.arriving[phase], number - NEXT[phase]
+            place, after = reader.place(node, item), self._made[result]
+            self._made[result] = self._received(piece, sender, number, after, place)
 
-    def _received(self, piece: Piece, ends: tuple[int, int], after: After, place: Place) -> After:
-        sender, reader = (number % self.count + 1 for number in ends)
-        return (self.found.add(piece._replace(resource=f"link {sender}-{reader}"), after, place),)
+    def _received(self, piece: Piece, sender: int, reader: int, after: After, place: Place) -> After:
+        link = f"link {sender % self.count + 1}-{reader % self.count + 1}"
+        return (self.found.add(piece._replace(resource=link), after, place),)
 
     def _exchange(self, members: Tied) -> None:
         """Add up the gradients of some stages, each of which then updates its own copy of the weight.
@@ -393,6 +391,6 @@ class Pipeline:
             if own is not None:
                 (rounds, after, place), part = own, self.parts[number]
                 if None not in each:
-                    ends = other if number == first else first, number
-                    after = [self._received(part.shared[node], ends, sums, place)] * len(after)
+                    sender, piece = other if number == first else first, part.shared[node]
+                    after = [self._received(piece, sender, number, sums, place)] * len(after)
                 self.found.issue(rounds, after, place, part.first)

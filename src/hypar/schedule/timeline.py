@@ -9,7 +9,7 @@ Multiprocessing Timing Anomalies, 1969.) The module knows no layers, bytes or ma
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.errors import ProblemError
@@ -73,14 +73,9 @@ class Timeline:
             found[resource] = found.get(resource, 0.0) + seconds
         return found
 
-    def since(self, began: float) -> Timeline:
-        """Return the tasks with their times since some moment."""
-        starts, ends = (tuple([time - began for time in times]) for times in (self.starts, self.ends))
-        return replace(self, starts=starts, ends=ends)
 
-
-def run(tasks: Sequence[Task], began: float = 0.0) -> Timeline:
-    """Run tasks to the end, none of them before some moment.
+def run(tasks: Sequence[Task]) -> Timeline:
+    """Run tasks to the end.
 
     Raises:
         ProblemError: a duration is negative or not finite, or a predecessor is not listed before its task.
@@ -93,7 +88,7 @@ def run(tasks: Sequence[Task], began: float = 0.0) -> Timeline:
     for index, (resource, seconds, after, _) in enumerate(tasks):
         if not 0 <= seconds < endless:
             raise ProblemError(f"task {index}: found {seconds} seconds; allowed: a number from 0")
-        start, holder = began, None
+        start, holder = 0.0, None
         for before in after:
             if not 0 <= before < index:
                 raise ProblemError(f"task {index}: waits for task {before}, which is not listed before it")

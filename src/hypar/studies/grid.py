@@ -29,8 +29,7 @@ from hypar.planning.sources import times_of
 from hypar.planning.strategies.base import load_strategy
 from hypar.registry import plugin_names
 from hypar.schedule.lanes import Lane
-from hypar.schedule.scoring import summarise
-from hypar.schedule.stages import StepWork
+from hypar.schedule.stages import StepWork, summarise
 from hypar.sharding.conventions import MOVED
 from hypar.studies.remarks import on_this_machine
 

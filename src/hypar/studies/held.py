@@ -8,7 +8,7 @@ what arrives, or is summed in place of terms, lies in one buffer until then.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from hypar.execution.exchange import shares
 from hypar.network.training import formats_of
 from hypar.planning.stages.running import fullest_moments
-from hypar.program.fragments import Whole
 from hypar.schedule.lifetimes import Arrays, ops_of
 from hypar.schedule.pipeline_orders import ALONE, Moment
 from hypar.sharding.tree import Device, Level, Node, Stages
@@ -118,18 +117,21 @@ def _parts(stages: StagesRecord) -> dict[str, Place]:
 
 def _weights(
     program: Program, nodes: PlanGraph, elements: Mapping[str, Numbers], formats: Formats, optimizer: str
-) -> tuple[Bytes, dict[str, Whole]]:
-    """Return the bytes of weights, gradients and optimizer state on each device, and the weights in shares, by the layer's name."""
+) -> tuple[Bytes, dict[tuple[str, str], Bytes]]:
+    """Return the bytes of weights, gradients and optimizer state on each device, and the weights in shares, as of ``Arrays``."""
     weighted, found = {node.name for node in nodes.layers if node.weighted}, np.zeros(program.places.devices)
     summed = {step.target: step for step in program.transfers.values() if step.item.phase == "gradient"}
-    whole = dict[str, Whole]()
+    whole = dict[tuple[str, str], Bytes]()
     for step in program.updates:
         if step.layer in weighted and step.parameter not in UNCOUNTED:
             name, gradient, updated = step.layer, step.holding, step.rest or step.holding
             if step.gradient in summed and not summed[step.gradient].once:
-                gradient, needed = updated, elements.get(f"W forward {name}")
-                terms = formats.gradient * elements[f"d terms {name} {step.parameter}"]
-                whole[name] = Whole(None if needed is None else formats.weight * needed, terms)
+                gradient = updated
+                whole[name, "gradient"] = (
+                    formats.gradient * elements[f"d terms {name} {step.parameter}"]
+                ).astype(float)
+                if (needed := elements.get(f"W forward {name}")) is not None:
+                    whole[name, "weight"] = (formats.weight * needed).astype(float)
             found += formats.weight * step.holding.elements + formats.gradient * gradient.elements
             found += formats.kept(optimizer) * updated.elements
     return found, whole
@@ -143,7 +145,7 @@ def _peak(
     place_of: Mapping[str, Place],
     moments: Sequence[Moment],
     formats: Formats,
-    whole: Mapping[str, Whole],
+    whole: Mapping[tuple[str, str], Bytes],
     again: frozenset[str],
     shards: frozenset[str],
 ) -> Bytes:
@@ -158,12 +160,9 @@ def _peak(
         if of[tensor.producer][0] == stage != of[tensor.consumer][0]
     )
     parts = tuple((own[0], tuple(nodes.layers[at] for at in own)) for _, own in sorted(places.items()))
-    ops = ops_of(parts, sent)
-    sizes = formats.activation, elements
-    ways: dict[str, Any] = {"whole": whole, "again": again, "shards": shards, "loss_bytes": formats.loss}
-    arrays = Arrays(ops, program.fragments, *sizes, **ways)
+    arrays = Arrays(ops_of(parts, sent), program.fragments, formats, elements, whole, again, shards)
     each = arrays.course(len(parts)).held(moments)[1]
-    return np.asarray(np.broadcast_to(each[arrays.kind], program.places.devices))
+    return np.asarray(np.broadcast_to(each[arrays.kinds[0]], program.places.devices))
 
 
 def _buffers(

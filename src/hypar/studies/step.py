@@ -13,9 +13,9 @@ from hypar.machine.setting import phase_of
 from hypar.network.graph import LayerGraph, gradients_of
 from hypar.ops.nest import PHASES
 from hypar.planning.replay import ScoredStep, run_plan
+from hypar.schedule.lanes import BETWEEN_STAGES, COMMUNICATION, PHASE, WEIGHT, Piece, level_name
 from hypar.schedule.memory import layers_of, memory_of
-from hypar.schedule.pieces import BETWEEN_STAGES, COMMUNICATION, PHASE, WEIGHT, Piece, level_name
-from hypar.schedule.scoring import joules_of
+from hypar.schedule.stages import joules_of
 from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from hypar.planning.replay import run_step
 from hypar.planning.resolved import Resolved, cost_convention, score_convention
 from hypar.planning.sources import machine_of, times_of, wrong_in
 from hypar.planning.uneven.tree import branch_of
-from hypar.schedule.pieces import BETWEEN_STAGES, WEIGHT, Piece, level_name
+from hypar.schedule.lanes import BETWEEN_STAGES, WEIGHT, Piece, level_name
 from hypar.sharding.conventions import CONVENTIONS, DIRECT, FUSED, MOVED, PAPER
 from hypar.studies.check import near, priced
 from hypar.studies.held import Held, held_by

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from hypar.planning.records import Leaf
 from hypar.planning.uneven.tree import Branching
-from hypar.schedule.pieces import crossing, placed, priced
+from hypar.schedule.lanes import crossing, placed, priced
 from hypar.schedule.tasks import Arrival, Entering
 from hypar.sharding.amounts.counted import SEAM, STAGE, crossed, received_between
 from hypar.sharding.amounts.cuts import Above

@@ -31,8 +31,8 @@ from hypar.planning.fastest import MOST_TASKS
 from hypar.planning.question import question_of
 from hypar.planning.stages.running import Staging, kept_in_flight
 from hypar.planning.stages.spans import LayerBounds, given_bounds
+from hypar.schedule.lanes import priced
 from hypar.schedule.memory import memory_of
-from hypar.schedule.pieces import priced
 from hypar.sharding.amounts.counted import received_inside
 from hypar.sharding.amounts.transfers import Sums, network_of, sends_back
 from hypar.sharding.conventions import FUSED, PAPER

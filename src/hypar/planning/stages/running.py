@@ -17,8 +17,7 @@ from hypar.plan.stages import stage_name
 from hypar.planning.chunks import run_node
 from hypar.planning.records import Node
 from hypar.planning.stages.arriving import Outer, places_for
-from hypar.schedule.lanes import StagePlace
-from hypar.schedule.pieces import priced
+from hypar.schedule.lanes import StagePlace, priced
 from hypar.schedule.pipeline_orders import Schedule, in_flight, moments
 from hypar.schedule.stages import StageWork, StepWork
 from hypar.schedule.tasks import Arrival, Entering
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from hypar.planning.resolved import Resolved
     from hypar.planning.stages.spans import CutSpan
     from hypar.planning.uneven.tree import Branch
-    from hypar.schedule.pieces import Pieces
+    from hypar.schedule.lanes import Pieces
     from hypar.schedule.pipeline_orders import Moment, Work
     from hypar.schedule.tasks import Tied
     from hypar.sharding.amounts.counted import Received

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from hypar.machine.setting import Setting
 from hypar.planning.question import NO_MACHINE, Answer
 from hypar.planning.records import GroupNode, Leaf
-from hypar.schedule.lanes import Lane
-from hypar.schedule.pieces import crossing
+from hypar.schedule.lanes import Lane, crossing
 from hypar.sharding.amounts.counted import outermost
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.layout import GroupShare
@@ -28,8 +27,7 @@ if TYPE_CHECKING:
     from hypar.network.nodes import PlanGraph, PlanNode, Tensor
     from hypar.plan.plan import Plan
     from hypar.planning.resolved import Resolved
-    from hypar.schedule.lanes import Ends, Lanes
-    from hypar.schedule.pieces import Crossing, Receiver, Rounds
+    from hypar.schedule.lanes import Crossing, Ends, Lanes, Receiver, Rounds
     from hypar.sharding.amounts.counted import Received, State
     from hypar.sharding.amounts.factors import Taken
     from hypar.sharding.placement import Choice, Options
