@@ -20,7 +20,9 @@ from hypar.document import Result
 from hypar.errors import OptionError, PlanError, UnknownNameError, Where, field_name, shown, suggestion
 from hypar.files.text import format_json, read_json, write
 from hypar.files.validation import Record, validated
-from hypar.network.training import AS_USUAL, Named, computed_again, kept_in_shards
+from hypar.network.layer import Layer
+from hypar.network.nodes import computed_again, kept_in_shards
+from hypar.network.training import AS_USUAL
 from hypar.ops.dims import CUTTABLE
 from hypar.plan import records
 from hypar.plan.stages import StagesRecord, Ways, stage_name
@@ -156,11 +158,11 @@ class Plan(Result, Record):
         """Return what its backward phase computes again, one of ``RECOMPUTED``."""
         return (self.training and self.training.recompute) or AS_USUAL.recompute
 
-    def computed_again(self, layers: Sequence[Named]) -> frozenset[str]:
+    def computed_again(self, layers: Sequence[Layer]) -> frozenset[str]:
         """Return the names of the blocks, and of the single layers of a network, that its backward phase computes again."""
         return computed_again(layers, [self.recompute] * len(layers))
 
-    def kept_in_shards(self, layers: Sequence[Named]) -> frozenset[str]:
+    def kept_in_shards(self, layers: Sequence[Layer]) -> frozenset[str]:
         """Return the names of the layers of a network of whose gathered inputs its devices keep shards."""
         return kept_in_shards(layers, [self.recompute] * len(layers))
 

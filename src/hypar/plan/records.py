@@ -16,8 +16,7 @@ from pydantic import Field
 
 from hypar.document import Result
 from hypar.files.validation import Record, one_of
-from hypar.network.layer import OPTIMIZERS
-from hypar.network.training import PRECISIONS, RECOMPUTED
+from hypar.network.training import OPTIMIZERS, PRECISIONS, RECOMPUTED
 from hypar.sharding.conventions import BY_LEVELS, FUSED, MOVED
 from hypar.sharding.tree import Amount, fault
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Annotated, Any, Self
 
 from hypar.errors import OptionError, UnknownNameError, shown
-from hypar.network.layer import OPTIMIZERS
-from hypar.network.training import PRECISIONS, RECOMPUTED
+from hypar.network.training import OPTIMIZERS, PRECISIONS, RECOMPUTED
 from hypar.ops.dims import CUTTABLE
 from hypar.plan.parameter import ARRAY, MACHINE, NETWORK, SEARCH, STAGES, Parameter
 from hypar.plan.records import CHUNKS

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from hypar.activity import tell
 from hypar.costs.base import Prices
-from hypar.network.training import ANYWHERE, GATHERED, RECOMPUTED, computed_again
+from hypar.network.nodes import computed_again
+from hypar.network.training import ANYWHERE, GATHERED, RECOMPUTED
 from hypar.planning.chunks import run_node
 from hypar.planning.fastest import HIDDEN, held_bytes, proposer_of
 from hypar.planning.question import Answer, ask, latest

@@ -16,7 +16,8 @@ from hypar.costs.base import load_cost
 from hypar.errors import InputError, OptionError, shown
 from hypar.machine.step_times import is_step_table
 from hypar.network.graph import LayerGraph, load_model
-from hypar.network.training import ANYWHERE, RECOMPUTED, computed_again
+from hypar.network.nodes import computed_again
+from hypar.network.training import ANYWHERE, RECOMPUTED
 from hypar.plan.records import Origin, remember
 from hypar.plan.request import BEST, GRAPHS, PARAMETERS, Request
 from hypar.planning.pins import parse_pin

@@ -7,8 +7,8 @@ from functools import cached_property
 from itertools import chain, count, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from hypar.network.nodes import PlanGraph, Tensor
-from hypar.network.training import AS_USUAL, GATHERED, block_of, computed_again, kept_in_shards
+from hypar.network.nodes import PlanGraph, Tensor, block_of, computed_again, kept_in_shards
+from hypar.network.training import AS_USUAL, GATHERED
 from hypar.ops.nest import PHASES
 from hypar.schedule.pieces import (
     COMMUNICATION,

@@ -9,6 +9,7 @@ sums that they need, or else by the terms that they have.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise, repeat, zip_longest
 from operator import mul
@@ -179,7 +180,7 @@ def _held_by(
     unit = _samples_alike(nodes, choices, above, array)
     every = [*{op.name: op for node in nodes for op in node.ops}.values()]
     if unit > 1:
-        every = [op._replace(nest=op.layer.nest(op.nest.sizes["batch"] // unit)) for op in every]
+        every = [replace(op, nest=op.layer.nest(op.nest.sizes["batch"] // unit)) for op in every]
     fragments = following(every, chosen, whole, convention, sent=gone, make=fragment_of)
     kept, gradients, weights, gathered = np.zeros((3, 1)), {}, dict[str, Whole](), 0.0
     for part in parts:

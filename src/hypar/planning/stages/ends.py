@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.errors import OptionError, TableLimitError, shown, suggestion
-from hypar.network.nodes import PlanGraph
-from hypar.network.training import block_of
+from hypar.network.nodes import PlanGraph, block_of
 from hypar.planning.folding import counted_from
 from hypar.sharding.amounts.transfers import sends_back
 
