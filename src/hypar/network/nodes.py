@@ -6,6 +6,7 @@ import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
+from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.network.layer import Layer, ties_of
@@ -173,10 +174,10 @@ def block_of(name: str) -> str:
     return ".".join(parents[: numbered[-1]] if numbered else parents) or name
 
 
-def computed_again(layers: Iterable[Layer | PlanNode], recompute: Iterable[str]) -> frozenset[str]:
-    """Return the names of the blocks, and of the single layers, that the backward phase computes again, as each layer asks."""
-    found = set[str]()
-    for layer, own in zip(layers, recompute, strict=False):
+def computed_again(layers: Iterable[Layer | PlanNode], recompute: str | Iterable[str]) -> frozenset[str]:
+    """Return the names of the blocks, and of the single layers, that the backward phase computes again, as each layer or all ask."""
+    found, each = set[str](), repeat(recompute) if isinstance(recompute, str) else recompute
+    for layer, own in zip(layers, each, strict=False):
         if own == "full" and block_of(layer.name) != layer.name:
             found.add(block_of(layer.name))
         elif own == "attention" and layer.op_name == own:
@@ -184,13 +185,14 @@ def computed_again(layers: Iterable[Layer | PlanNode], recompute: Iterable[str])
     return frozenset(found)
 
 
-def kept_in_shards(layers: Iterable[Layer | PlanNode], recompute: Iterable[str]) -> frozenset[str]:
-    """Return the names of the layers whose inputs are gathered again for the backward phase, as each layer asks.
+def kept_in_shards(layers: Iterable[Layer | PlanNode], recompute: str | Iterable[str]) -> frozenset[str]:
+    """Return the names of the layers whose inputs are gathered again for the backward phase, as each layer or all ask.
 
     Devices keep the shard of a tensor that they gather, as Megatron-LM does (Korthikanti et al., 4.2.2); in a block that is computed again
     what is gathered for that is there.
     """
-    asked = [(layer.name, own) for layer, own in zip(layers, recompute, strict=False) if own != RECOMPUTED[0]]
+    each = repeat(recompute) if isinstance(recompute, str) else recompute
+    asked = [(layer.name, own) for layer, own in zip(layers, each, strict=False) if own != RECOMPUTED[0]]
     return frozenset([name for name, own in asked if own != "full" or block_of(name) == name])
 
 
@@ -208,7 +210,7 @@ def saved_by(graph: PlanGraph, recompute: str = "none") -> tuple[Kept, ...]:
 
     Of blocks that are computed again only what they read of others is kept.
     """
-    again = computed_again(graph.layers, [recompute] * len(graph.layers))
+    again = computed_again(graph.layers, recompute)
     inside = [block if (block := block_of(node.name)) in again else "" for node in graph.layers]
     saves = [node.nest.saved.input for node in graph.layers]
     reads = [

@@ -122,7 +122,7 @@ class Runs:
 def ways_of(request: Resolved, graph: LayerGraph) -> Iterator[Way]:
     """Yield the ways in which a step may train, those that the request leaves open."""
     nodes, free = graph.nodes(request.graph).layers, request.free
-    again = [own for own in RECOMPUTED if own in ANYWHERE or computed_again(nodes, [own] * len(nodes))]
+    again = [own for own in RECOMPUTED if own in ANYWHERE or computed_again(nodes, own)]
     parts = [number for number in range(1, graph.batch + 1) if not graph.batch % number]
     every = product(
         range(GATHERED + 1) if "zero" in free else (request.zero,),

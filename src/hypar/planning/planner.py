@@ -201,7 +201,7 @@ def resolve(request: Request, network: LayerGraph) -> Resolved:
     require_whole("zero", own.zero, 0, 3)
     if own.recompute not in ANYWHERE:
         nodes = network.nodes(own.graph).layers
-        if not computed_again(nodes, [own.recompute] * len(nodes)):
+        if not computed_again(nodes, own.recompute):
             found = f"found {own.recompute!r} of a network without any"
             raise OptionError("recompute", found, "attention, or blocks of numbered layers as h.0.q")
     if own.stages is None and own.microbatches is not None:

@@ -160,12 +160,12 @@ class Lane(_Devices):
         return self._by_recompute(kept_in_shards)
 
     def _by_recompute(
-        self, of: Callable[[Iterable[PlanNode], Iterable[str]], frozenset[str]]
+        self, of: Callable[[Iterable[PlanNode], str | Iterable[str]], frozenset[str]]
     ) -> frozenset[str]:
         own = self.setting.training.recompute
         if not self.recompute and own == AS_USUAL.recompute:
             return frozenset()
-        return of(self.graph.layers, self.recompute or repeat(own))
+        return of(self.graph.layers, self.recompute or own)
 
     @cached_property
     def again(self) -> tuple[Again, ...]:
