@@ -19,10 +19,11 @@ from hypar.files.yaml_file import Document, parse_yaml, plain_document
 from hypar.network.layer import Layer, Tie, ties_of, with_rests
 from hypar.network.modelfile import expanded, one_op
 from hypar.network.nodes import PlanGraph, contract
+from hypar.network.training import DTYPE_BYTES
 from hypar.ops.base import IMAGE, LARGEST_SIZE, Op, Shape
 from hypar.ops.windows import ShapeError, describe
 from hypar.registry import data_file
-from hypar.units import DTYPE_BYTES, format_count
+from hypar.units import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,6 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
+DTYPE_BYTES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
+"""Size of one element of each number format."""
+
 OPTIMIZERS = {"sgd": 0, "momentum": 1, "adam": 2}
 """The optimizers, with the numbers of their state for each weight."""
 

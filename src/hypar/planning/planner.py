@@ -11,7 +11,7 @@ from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, Protocol
 
-from hypar.activity import tell, uncounted
+from hypar.activity import COUNTER, holding, tell
 from hypar.costs.base import load_cost
 from hypar.errors import InputError, OptionError, shown
 from hypar.machine.step_times import is_step_table
@@ -141,7 +141,7 @@ def _decided(request: Resolved, graph: LayerGraph) -> Plan:
     if request.stages is not None:
         from hypar.planning.stages.planner import decided_stages  # noqa: PLC0415 (only where they are asked for)
 
-        with uncounted():
+        with holding(COUNTER, max):
             whole = (
                 _decided(replace(request, stages=None, microbatches=None), graph)
                 if request.stages == BEST
