@@ -73,9 +73,9 @@ MUTANTS = [
     Mutant("a tied weight is trained once", "network/layer.py", 'if not (self.op.tied and name == "weight")', "if name"),
     Mutant("a concatenation adds up channels", "ops/families/layout.py", '"channels": sum(sizes)', '"channels": max(sizes)'),
     Mutant("an op keeps its input", "planning/stages/partition.py", "if op.nest.saved.input}", "if not op.nest.saved.input}"),
-    Mutant("the error of an op is written", "network/nodes.py", "backward += made + read + read * saved.input", "backward += made + read * saved.input"),
-    Mutant("momentum keeps one number a weight", "network/layer.py", '"momentum": 1', '"momentum": 0'),
-    Mutant("adam keeps two numbers a weight", "network/layer.py", '"adam": 2', '"adam": 1'),
+    Mutant("the error of an op is written", "ops/nest.py", "backward += made + read + read * saved.input", "backward += made + read * saved.input"),
+    Mutant("momentum keeps one number a weight", "network/training.py", '"momentum": 1', '"momentum": 0'),
+    Mutant("adam keeps two numbers a weight", "network/training.py", '"adam": 2', '"adam": 1'),
     Mutant("the gradient of a weight is a result", "ops/nest.py", '"gradient": "weight"', '"gradient": "output"'),
     # sharding
     Mutant("a dim takes digits of its own factors", "sharding/placement.py", "at = digits.index(prime)", "at = 0"),

@@ -26,7 +26,7 @@ INSIDE = {
     "solve": "limits edge cost_graph partition balance order minsum solvers counts",
     "ops": "windows dims nest tape run base families",
     "network": "layer training modelfile expand nodes graph",
-    "importers": "trace atoms layers sequences rules experts fusion writing imported formats torch_module onnx_file jax_function config_file readers",
+    "importers": "trace atoms layers sequences rules experts fusion writing imported formats torch_module onnx_file jax_function config_file",
     "sharding": "dims conventions placement space collectives amounts tree layout",
     "machine": "spatial step_times collectives schema compute_models topologies links work machine setting load profiles",
     "plan": "records stages request plan diff",

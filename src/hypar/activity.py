@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ LISTENER: ContextVar[Callable[[str], Any]] = ContextVar("listener", default=len)
 """Who is told what begins."""
 
 COUNTER: ContextVar[Callable[[int, int], Any]] = ContextVar("counter", default=max)
-"""Who is told how many steps are done, and of how many."""
+"""Who is told how many steps are done, and of how many; ``max``, who does nothing, where what counts them is a step itself."""
 
 INTERRUPTIBLE: ContextVar[bool] = ContextVar("interruptible", default=False)
 """Whether an interrupt ends a search with its best plan so far, instead of the whole computation."""
@@ -27,11 +27,6 @@ def tell(what: str) -> None:
 def count(done: int, of: int) -> None:
     """Tell the counter how many steps are done, and their number."""
     COUNTER.get()(done, of)
-
-
-def uncounted() -> AbstractContextManager[None]:
-    """Count no steps inside, where something that counts them is a step itself."""
-    return holding(COUNTER, max)
 
 
 @contextmanager

@@ -9,13 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, ClassVar, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, cast
 
 from hypar.errors import OptionError
 from hypar.registry import load_plugin
 from hypar.units import amount
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
@@ -81,11 +80,6 @@ class Table(NamedTuple):
         rows = [*self.rows, self.total or {}]
         valued = {key for row in rows for key, value in row.items() if value not in (None, "", 0, (0, 0))}
         return [own for own in self.columns if own.show and own.key in valued]
-
-    @property
-    def has_bars(self) -> bool:
-        """Whether it has bars, and so is drawn too."""
-        return any(own.unit == "bar" for own in self.shown)
 
     def records(self) -> list[dict[str, Any]]:
         """Return the rows with every key, as JSON, CSV and data frames have them; one without any is none."""

@@ -19,7 +19,7 @@ _PACKAGE = Path(__file__).parent
 GROUPS = {
     "compute_models": "machine/compute_models", "topologies": "machine/topologies", "costs": "costs",
     "searches": "planning/searches", "solvers": "solve/solvers", "strategies": "planning/strategies",
-    "ops": "ops/families", "readers": "importers/readers", "documents": "reports/of", "exports": "reports/exports",
+    "ops": "ops/families", "documents": "reports/of", "exports": "reports/exports",
 }  # fmt: skip
 """The folder of each group of plug-ins, inside the package."""
 

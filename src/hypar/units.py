@@ -8,9 +8,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-DTYPE_BYTES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
-"""Size of one element of each number format."""
-
 _LARGE = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15,
           "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}  # fmt: skip
 _SMALL = {"m": 1e-3, "u": 1e-6, "\u00b5": 1e-6, "\u03bc": 1e-6, "n": 1e-9, "p": 1e-12, "f": 1e-15}
@@ -47,10 +44,8 @@ def exact_number(number: float) -> int | float:
 
 def format_count(number: float) -> str:
     """Format a number with three digits and a decimal prefix, as ``138 M``; a small whole one with all digits, as ``17``."""
-    value = float(number)
-    prefixes = iter(("", "k", "M", "G", "T", "P"))
-    prefix = next(prefixes)
-    while abs(value) >= 999.5 and (larger := next(prefixes, None)):
+    value, prefix, prefixes = float(number), "", iter("kMGTP")
+    while abs(value) >= 999.5 and (larger := next(prefixes, "")):
         value, prefix = value / 1000, larger
     if not prefix and value.is_integer():
         return str(int(value))
@@ -68,9 +63,8 @@ def format_seconds(number: float, unit: str = "s") -> str:
     """Format a time, or an amount of another unit, with a suitable prefix, as ``1.23 ms``, ``12,345 s`` or ``0 s``."""
     if number >= 999.5:
         return f"{number:,.0f} {unit}"
-    prefixes = {"": 1.0} | {key: size for key, size in _SMALL.items() if key.isascii()}
-    for prefix, size in prefixes.items():
-        if number >= size * 0.9995:
+    for prefix, size in {"": 1.0, **_SMALL}.items():
+        if number >= size * 0.9995 and prefix.isascii():
             return f"{_rounded(number / size)} {prefix}{unit}"
     return f"{number:.3g} {unit}"
 

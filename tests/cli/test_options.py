@@ -13,7 +13,7 @@ from hypar.cli.main import main
 from hypar.cli.rows import COMMANDS as TABLE
 from hypar.cli.rows import Command, Option
 from hypar.costs.named import MODES
-from hypar.network.layer import OPTIMIZERS
+from hypar.network.training import OPTIMIZERS
 from hypar.plan.parameter import HEADINGS, OTHER
 from hypar.plan.request import PARAMETERS
 from hypar.plan.stages import FLUSHES

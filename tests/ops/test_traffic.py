@@ -6,7 +6,6 @@ import pytest
 
 from hypar.machine.load import load_machine
 from hypar.network.graph import LayerGraph, load_model
-from hypar.network.nodes import traffic
 from hypar.planning.planner import plan_model
 from tests.kit import known
 from tests.transformers import gpt, llama
@@ -23,14 +22,14 @@ FREE = load_machine("h100-8x", {"unweighted": "free", "overlap": "none"})
 def test_an_op_passes_over_its_tensors(model: str, op: str, expected: tuple[float, float]) -> None:
     """The passes that Megatron-LM's kernels and PyTorch's were measured to make: elements over those of the output."""
     layer = next(layer for layer in load_model(model).layers if layer.op_name == op)
-    made, own = math.prod(layer.shape.values()), traffic(layer.nest(1))
+    made, own = math.prod(layer.shape.values()), layer.nest(1).traffic
     assert (own.forward / made, own.backward / made) == expected
 
 
 def test_scores_are_moved_unless_attention_is_fused() -> None:
     layer = next(layer for layer in gpt().layers if layer.op_name == "attention")
     scores = math.prod(layer.shape[dim] for dim in ("kv_heads", "sequence", "sequence"))
-    own = traffic(layer.op.model_copy(update={"flash": False}).nest(1, layer.input_shapes))
+    own = layer.op.model_copy(update={"flash": False}).nest(1, layer.input_shapes).traffic
     assert (own.forward, own.backward) == (4 * scores, 7 * scores)
 
 
@@ -42,7 +41,7 @@ def step_bytes(graph: LayerGraph) -> int:
             readers[name] = readers.get(name, 0) + 1
     found = 0.0
     for layer in graph.layers:
-        own = traffic(layer.nest(1))
+        own = layer.nest(1).traffic
         added = readers.get(layer.name, 0)
         made = math.prod(layer.shape.values())
         # The loss reads the network's outputs, and writes their errors.

@@ -9,6 +9,7 @@ import pytest
 
 from hypar import check_plan, plan_model, score_plan
 from hypar.errors import OptionError
+from hypar.plan.records import TrainingRecord
 from hypar.planning.strategies.base import load_strategy
 from tests.effort import late
 from tests.kit import known
@@ -38,7 +39,7 @@ def test_it_is_no_slower_than_any_way_of_training_by_hand(memory: str) -> None:
         strategy="fit",
         device_memory=memory,
         zero=found.zero,
-        recompute=known(found.training).recompute if found.training else "none",
+        recompute=found.training.recompute,
         microbatches=found.microbatches,
         **ASKED,
     )
@@ -58,7 +59,7 @@ def test_less_memory_is_never_faster() -> None:
 def test_what_is_asked_for_is_held(own: dict[str, Any]) -> None:
     found = plan_model("gpt2", strategy="fit", **own, **ASKED)
     for name, value in own.items():
-        assert getattr(known(found.training), name) == value
+        assert getattr(found.training, name) == value
 
 
 @pytest.mark.parametrize("name", ["ddp", "zero1", "zero2", "fsdp"])
@@ -80,6 +81,6 @@ def test_a_plan_that_fits_is_found_again(tmp_path: Any, monkeypatch: pytest.Monk
 
 def test_without_a_machine_nothing_is_chosen_of_how_a_step_trains() -> None:
     found = plan_model("lenet-c", strategy="fit", levels=2)
-    assert (found.training, found.cost.name) == (None, "volume")
+    assert (found.training, found.cost.name) == (TrainingRecord(), "volume")
     with pytest.raises(OptionError, match="no machine is named"):
         plan_model("lenet-c", strategy="fit", levels=2, cost="time")

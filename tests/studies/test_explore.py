@@ -10,7 +10,6 @@ from click.testing import CliRunner
 from hypar import Exploration, Plan, explore_model, load_machine, plan_model, score_plan
 from hypar.cli.main import main
 from hypar.errors import HyparError
-from hypar.plan.plan import rooted
 from hypar.studies.grid import totals_of
 from tests.effort import crossed, late
 from tests.heterogeneous import group, kind, write_machine
@@ -63,7 +62,7 @@ def test_points_inside_stages_are_the_scores_of_these_plans(stages: int, convent
         splits = [split.model_copy(update={"choices": dict(split.choices)}) for split in found.plan.splits]
         for (layer, level), choice in point.axes.items():
             splits[level].choices[layer] = dict(choice.degrees)
-        plan = found.plan.model_copy(update={"root": rooted(splits, found.plan.stages)})
+        plan = found.plan.model_copy(update={"splits": splits})
         assert point.totals == totals_of(
             score_plan(plan, hardware="hmc", model="lenet-c", convention=convention)
         )

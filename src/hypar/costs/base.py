@@ -61,11 +61,8 @@ class Prices(NamedTuple):
 
     def of(self, layer: int, *, near: bool) -> tuple[float, float, float]:
         """Return the prices of the forward transfers, errors and gradient of a layer, whose output the next one reads if it is ``near``."""
-        return (
-            self.forward if near else self.apart,
-            self.backward,
-            self.gradient if layer else self.last,
-        )
+        forward = self.forward if near else self.apart
+        return forward, self.backward, self.gradient if layer else self.last
 
     @property
     def first(self) -> Prices:
@@ -137,13 +134,7 @@ class Cost(ABC):
         """Return the cost with other prices, where it has any."""
         return self if prices == self.prices else replace(self, prices=prices)  # type: ignore[type-var]
 
-    def compute(
-        self,
-        level: Level,  # noqa: ARG002
-        layer: PlanNode,  # noqa: ARG002
-        options: Options,  # noqa: ARG002
-        sizes: LocalSizes,  # noqa: ARG002
-    ) -> Costs | None:
+    def compute(self, level: Level, layer: PlanNode, options: Options, sizes: LocalSizes) -> Costs | None:  # noqa: ARG002
         """Return the costs of a layer's computation, ``[tuples above, options]``, at the innermost level; None for nothing."""
         return None
 
@@ -215,15 +206,12 @@ class Time(Cost):
         formats, zero = self.setting(level).formats, self.training.zero
         degrees = np.array([[own.degree(dim) for own in options] for dim in nest.counted], np.int64)
         whole, kept = formats.whole(0, self.optimizer), formats.whole(zero, self.optimizer)
-        # What devices with the same piece of a weight share is as much on each device, whoever has it.
-        total = np.full(
-            len(options), self.prices.byte * (whole - kept) * nest.elements("weight") / level.ways
-        )
         each = self.prices.saved * formats.activation / self.training.microbatches
-        for tensor, times in [
-            ("weight", self.prices.byte * kept),
-            *((name, each * part) for name, part in saved),
-        ]:
+        kinds = [("weight", self.prices.byte * kept), *((name, each * part) for name, part in saved)]
+        # What devices with the same piece of a weight share is as much on each device, whoever has it.
+        shared = self.prices.byte * (whole - kept) * nest.elements("weight") / level.ways
+        total = np.full(len(options), shared)
+        for tensor, times in kinds:
             total = total + times * nest.elements(tensor) * fullest_share(nest, tuple(degrees), tensor)
         return total
 

@@ -62,9 +62,8 @@ class Volume(Cost):
     def __post_init__(self) -> None:
         """Check the weight."""
         if not (isinstance(self.inter_weight, int | float) and 0 <= self.inter_weight <= MOST_WEIGHT):
-            raise OptionError(
-                "inter-weight", f"found {self.inter_weight}", f"a number from 0 to {MOST_WEIGHT:,}"
-            )
+            allowed = f"a number from 0 to {MOST_WEIGHT:,}"
+            raise OptionError("inter-weight", f"found {self.inter_weight}", allowed)
 
     def rates(self, level: Level) -> tuple[Rates, Rates]:
         """Return the bytes of an element inside layers, and their weighted bytes between two."""
@@ -124,10 +123,8 @@ class Deepa(Time):
         """Return seconds of transfers: to all devices at once, or one after another, when no two share a port."""
         rates = time_rates(self.setting(level), level.index, shared=self.mode == "exact")
         if self.mode == "serial":
-            lines = [
-                line._replace(once=tuple([level.groups * each for each in line.once])) for line in rates.lines
-            ]
-            rates = Rates(tuple(lines))
+            each = [(line, [level.groups * own for own in line.once]) for line in rates.lines]
+            rates = Rates(tuple([line._replace(once=tuple(once)) for line, once in each]))
         return rates, rates
 
     def compute(self, level: Level, layer: PlanNode, options: Options, sizes: LocalSizes) -> Costs | None:

@@ -18,9 +18,9 @@ from hypar.importers.torch_module import capture
 from hypar.importers.trace import Node
 from hypar.network.graph import LayerGraph, load_model
 from hypar.network.modelfile import MOST_REPEATS
+from hypar.network.training import DTYPE_BYTES
 from hypar.ops.dims import LARGEST
 from hypar.registry import data_file
-from hypar.units import DTYPE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

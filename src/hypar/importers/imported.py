@@ -18,8 +18,9 @@ from hypar.importers.layers import BATCH, OPAQUE, Atoms, LayerDraft, OpContext, 
 from hypar.importers.trace import Node, Trace
 from hypar.importers.writing import content, named
 from hypar.network.graph import LayerGraph, load_model
+from hypar.network.training import DTYPE_BYTES
 from hypar.ops.base import VOLUME
-from hypar.units import DTYPE_BYTES, format_count
+from hypar.units import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -13,7 +13,7 @@ from hypar.files.text import refused
 from hypar.importers.formats import BATCH, one_line, package
 from hypar.importers.imported import imported
 from hypar.importers.trace import OPERANDS, Node, Sizes, Trace, adapted, cut, matrix_product, numbers
-from hypar.units import DTYPE_BYTES
+from hypar.network.training import DTYPE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

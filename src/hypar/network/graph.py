@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -18,17 +19,14 @@ from hypar.files.yaml_file import Document, parse_yaml, plain_document
 from hypar.network.layer import Layer, Tie, ties_of, with_rests
 from hypar.network.modelfile import expanded, one_op
 from hypar.network.nodes import PlanGraph, contract
+from hypar.network.training import DTYPE_BYTES
 from hypar.ops.base import IMAGE, LARGEST_SIZE, Op, Shape
 from hypar.ops.windows import ShapeError, describe
-from hypar.registry import data_file, load_plugin
-from hypar.units import DTYPE_BYTES, format_count
+from hypar.registry import data_file
+from hypar.units import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-
-FOREIGN = (".onnx",)
-"""Endings of files of other formats, each with a reader."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -54,11 +52,10 @@ class LayerGraph(Result):
     @cached_property
     def digest(self) -> str:
         """Hash of everything that a plan depends on, except the mini-batch."""
-        # Equal layers share their op.
         layers = self.without_rests.layers
-        ops = {id(layer.op): layer.op for layer in layers}
-        fields = {key: op.model_dump(mode="json", exclude_defaults=True) for key, op in ops.items()}
-        named = [[layer.name, layer.op_name, fields[id(layer.op)], layer.inputs] for layer in layers]
+        ops = {layer.op for layer in layers}
+        fields = {op: op.model_dump(mode="json", exclude_defaults=True) for op in ops}
+        named = [[layer.name, layer.op_name, fields[layer.op], layer.inputs] for layer in layers]
         text = json.dumps([self.dtype, named], sort_keys=True)
         return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
@@ -107,8 +104,6 @@ class LayerGraph(Result):
         """
         if isinstance(batch, bool) or not isinstance(batch, int) or not 1 <= batch <= LARGEST_SIZE:
             raise OptionError("batch", f"found {batch}", f"a whole number from 1 to {LARGEST_SIZE:,}")
-        if batch == self.batch:
-            return self
         if batch not in self._by_batch:
             self._by_batch[batch] = replace(self, batch=batch)
         return self._by_batch[batch]
@@ -131,23 +126,20 @@ class LayerGraph(Result):
             >>> hypar.load_model("lenet-c").with_fields({"conv1": {"out_channels": 6}})
             <LayerGraph lenet-c: 4 weighted layers, 413 k parameters>
         """
-        known = {layer.name: layer.op for layer in self.layers}
-        unknown = [layer for layer in layers if layer not in known]
-        if unknown:
-            raise UnknownNameError("layer", unknown[0], tuple(known))
         if dtype is not None and dtype not in DTYPE_BYTES:
             raise OptionError("dtype", f"found {dtype!r}", ", ".join(DTYPE_BYTES))
-        ops = {
-            layer: validated(
-                type(known[layer]),
-                {**known[layer].model_dump(by_alias=True, exclude_defaults=True), **fields},
+        ops = {layer.name: layer.op for layer in self.layers}
+        for layer, fields in layers.items():
+            if layer not in ops:
+                raise UnknownNameError("layer", layer, ops)
+            said = {**ops[layer].model_dump(by_alias=True, exclude_defaults=True), **fields}
+            ops[layer] = validated(
+                type(ops[layer]),
+                said,
                 place=lambda where, layer=layer: ".".join(map(str, (layer, *where))),  # type: ignore[misc]
                 error=ModelError,
             )
-            for layer, fields in layers.items()
-        }
-        found = self.with_ops(ops)
-        return replace(found, name=name or self.name, dtype=dtype or self.dtype)
+        return replace(self.with_ops(ops), name=name or self.name, dtype=dtype or self.dtype)
 
     def with_ops(self, ops: Mapping[str, Op]) -> LayerGraph:
         """Return the network with other ops in some of its layers, and infer all shapes again.
@@ -160,8 +152,8 @@ class LayerGraph(Result):
 
     @cached_property
     def _by_batch(self) -> dict[int, LayerGraph]:
-        """The networks with another mini-batch, so that what is known of their layers is found again."""
-        return {}
+        """The networks with this and other mini-batches, so that what is known of their layers is found again."""
+        return {self.batch: self}
 
     @cached_property
     def ties(self) -> tuple[Tie, ...]:
@@ -224,8 +216,8 @@ def load_model(
         raise OptionError("name", found, "a name for a mapping alone")
     elif isinstance(model, LayerGraph):
         graph = model
-    elif (file := data_file("models", str(model))).suffix in FOREIGN:
-        graph = load_plugin("readers", file.suffix[1:]).read(file)
+    elif (file := data_file("models", str(model))).suffix == ".onnx":
+        graph = import_module("hypar.importers.onnx_file").from_onnx(file)
     else:
         graph = _graph_of(file, Path(model).stem, read_text(file))
     return graph if batch is None else graph.with_batch(batch)
@@ -320,17 +312,14 @@ def _check(layers: Sequence[Layer]) -> None:
     Raises:
         ModelError: they are not; ``where`` is the name of a layer.
     """
-    read = {name for layer in layers for name in layer.inputs}
-    faults = Faults()
-    faults.found += [
-        ModelError(layer.name, "nothing reads its output", "a reader for every layer but the last")
-        for layer in layers[:-1]
-        if layer.name not in read
-    ]
-    if not any(layer.weighted for layer in layers):
-        faults.found.append(
-            ModelError(layers[0].name, "no layer has a weight", "one conv or linear at least")
-        )
+    read, faults = {name for layer in layers for name in layer.inputs}, Faults()
+    for layer in layers[:-1]:
+        if layer.name not in read:
+            found = "nothing reads its output"
+            faults.found.append(ModelError(layer.name, found, "a reader for every layer but the last"))
+    with faults:
+        if not any(layer.weighted for layer in layers):
+            raise ModelError(layers[0].name, "no layer has a weight", "one conv or linear at least")
     faults.check()
     ties_of(layers)
 
@@ -355,14 +344,10 @@ def gradients_of(graph: LayerGraph) -> tuple[Gradients, ...]:
     Trained ops without a weight of their own, such as ``batch_norm``, belong to the weighted layer before them, whose
     backward phase comes next; those before the first weighted layer belong to that one.
     """
-    groups: list[list[Layer]] = [[]]
+    held: dict[str, dict[str, int]] = {layer.name: {} for layer in graph.layers if layer.weighted}
+    owner = next(iter(held))
     for layer in graph.layers:
-        if layer.weighted and any(member.weighted for member in groups[-1]):
-            groups.append([])
-        groups[-1].append(layer)
-    found = []
-    for group in groups:
-        name = next(layer.name for layer in group if layer.weighted)
-        held = {tensor: count for layer in reversed(group) for tensor, count in layer.parameters.items()}
-        found.append(Gradients(name, tuple(held), sum(held.values()) * graph.element_bytes))
-    return tuple(found)
+        owner = layer.name if layer.weighted else owner
+        held[owner] = {**layer.parameters, **held[owner]}
+    sizes = {name: sum(own.values()) * graph.element_bytes for name, own in held.items()}
+    return tuple([Gradients(name, tuple(own), sizes[name]) for name, own in held.items()])

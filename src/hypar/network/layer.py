@@ -110,13 +110,10 @@ def ties_of(layers: Sequence[Layer]) -> tuple[Tie, ...]:
             wanted = _dims(owner) if owner.op.tied is None else {}
             own = _dims(layer)
             if own != wanted:
-                theirs = " x ".join(f"{dim} {size}" for dim, size in wanted.items()) or "no weight of its own"
-                mine = " x ".join(f"{dim} {size}" for dim, size in own.items())
-                raise ModelError(
-                    layer.name, f"a weight of {mine} tied to {owner.name!r} of {theirs}", "equal dims"
-                )
-            order = [*own]
-            found.append(Tie(layer.name, owner.name, tuple(order.index(dim) for dim in wanted)))
+                mine, theirs = (" x ".join(f"{dim} {of[dim]}" for dim in of) for of in (own, wanted))
+                tied = f"{owner.name!r} of {theirs or 'no weight of its own'}"
+                raise ModelError(layer.name, f"a weight of {mine} tied to {tied}", "equal dims")
+            found.append(Tie(layer.name, owner.name, tuple(map([*own].index, wanted))))
     return tuple(found)
 
 
@@ -149,7 +146,3 @@ def with_rests(layers: Sequence[Layer]) -> tuple[Layer, ...]:
                 rest = replace(layer, name=own, op_name="rest", op=Rest(), inputs=(layer.name,))
                 found.append(replace(rest, input_shapes=(layer.shape,)))
     return tuple(found)
-
-
-OPTIMIZERS = {"sgd": 0, "momentum": 1, "adam": 2}
-"""The optimizers, with the numbers of their state for each weight."""

@@ -3,7 +3,6 @@
 # Annotations are not postponed here: pydantic would parse the text of each one at every start.
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Annotated, Any, Literal
@@ -11,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from hypar.errors import ModelError, UnknownNameError, Where, shown
-from hypar.files.validation import Faults, Record, validated
+from hypar.files.validation import Faults, Model, Record, validated
 from hypar.files.yaml_file import Document
 from hypar.network.layer import Layer
 from hypar.ops.base import Op, Size
@@ -90,6 +89,15 @@ class _Scope:
     counts: Counter[str] = field(default_factory=Counter)  # of unnamed layers by op
     faults: Faults = field(default_factory=Faults)
 
+    def free_name(self, op: str) -> str:
+        """Return a generated name: ``relu1``, ``relu2``; the input is just ``input``."""
+        if op == "input" and op not in self.given | self.outputs.keys():
+            return op
+        while True:
+            self.counts[op] += 1
+            if (name := f"{op}{self.counts[op]}") not in self.given:
+                return name
+
 
 def expanded(document: Document) -> tuple[ModelFile, list[tuple[Layer, Where]]]:
     """Return the content of a model file, and its layers in its order, without shapes, each with its place.
@@ -119,9 +127,13 @@ class _Expansion:
         self.used: set[str] = set()
         self.known: dict[tuple[Where, str], Layer | BlockUse] = {}
 
-    def below(self, where: Where, name: str = "") -> Callable[[Where], str]:
-        """Return the function of places below another one."""
-        return lambda at: self.place(where + at, name)
+    def judged(self, model: type[Model], data: Any, where: Where, name: str = "", beside: Any = ()) -> Model:
+        """Return an entry, or the fields of its op ``beside`` those of every layer, with all faults named at their places."""
+
+        def place(at: Where) -> str:
+            return self.place(where + at, name)
+
+        return validated(model, data, place=place, error=ModelError, also_allowed=beside, every=True)
 
     def check_blocks(self) -> None:
         """Check that each block is used, and names each of its parameters once."""
@@ -146,10 +158,8 @@ class _Expansion:
                 if found.name in scope.outputs or (found.name == "input" and scope.outer):
                     raise ModelError(self.place(here), f"name {found.name!r} given twice", "each name once")
                 before = (found.name,)
-                if isinstance(found, Layer):
-                    scope.outputs[found.name] = self.add_layer(found, here, scope)
-                else:
-                    scope.outputs[found.name] = self.add_block(found, here, scope)
+                add: Any = self.add_layer if isinstance(found, Layer) else self.add_block
+                scope.outputs[found.name] = add(found, here, scope)
         scope.faults.check()
 
     def entry(
@@ -159,8 +169,8 @@ class _Expansion:
         key = where, repr(scope.arguments)
         if key not in self.known:
             entry = self.substituted(entry, where, scope)
-            judged = self.block_of if "block" in entry else self.layer_of
-            self.known[key] = judged(entry, where, scope, before)
+            said = self.block_of if "block" in entry else self.layer_of
+            self.known[key] = said(entry, where, scope, before)
         return self.known[key]
 
     def substituted(self, value: Any, where: Where, scope: _Scope) -> Any:
@@ -178,20 +188,13 @@ class _Expansion:
     def layer_of(self, entry: dict[str, Any], where: Where, scope: _Scope, before: tuple[str, ...]) -> Layer:
         """Return the layer that an entry says."""
         shared = {key: entry.pop(key) for key in LayerHead.model_fields if key in entry}
-        head = validated(LayerHead, shared, place=self.below(where), error=ModelError, every=True)
+        head = self.judged(LayerHead, shared, where)
         if head.op not in plugin_names("ops"):
             raise UnknownNameError("op", head.op, plugin_names("ops"), self.place((*where, "op")))
         op_type: type[Op] = load_plugin("ops", head.op)
-        name = head.name or self.free_name(head.op, scope)
+        name = head.name or scope.free_name(head.op)
         entry |= {key: self.sized(entry[key], (*where, key)) for key in op_type.sized if key in entry}
-        op = validated(
-            op_type,
-            entry,
-            place=self.below(where, scope.prefix + name),
-            error=ModelError,
-            also_allowed=LayerHead.model_fields,
-            every=True,
-        )
+        op = self.judged(op_type, entry, where, scope.prefix + name, LayerHead.model_fields)
         inputs = head.inputs if head.inputs is not None else () if head.op == "input" else before
         return Layer(name=name, op_name=head.op, op=one_op(op), inputs=tuple(inputs))
 
@@ -211,7 +214,7 @@ class _Expansion:
 
     def block_of(self, entry: dict[str, Any], where: Where, _: _Scope, before: tuple[str, ...]) -> BlockUse:
         """Return the use of a block that an entry says."""
-        use = validated(BlockUse, entry, place=self.below(where), error=ModelError, every=True)
+        use = self.judged(BlockUse, entry, where)
         if use.block not in self.content.blocks:
             raise UnknownNameError("block", use.block, self.content.blocks, self.place((*where, "block")))
         wanted, given = self.content.blocks[use.block].parameters, use.arguments
@@ -251,25 +254,12 @@ class _Expansion:
             return ""
         (read,) = use.inputs or []
         outer = scope, read
-        for turn in range(use.repeat or 1):
-            name = use.name if use.repeat is None else f"{use.name}.{turn}"
+        for name in [use.name] if use.repeat is None else [f"{use.name}.{at}" for at in range(use.repeat)]:
             inner = _Scope(f"{scope.prefix}{name}.", outer, use.arguments, using)
             self.add_all(self.content.blocks[use.block].layers, ("blocks", use.block, "layers"), inner)
-            last = [*inner.outputs][-1]
-            outer = inner, last
-            if use.repeat is not None:
-                scope.outputs[name] = inner.outputs[last]
-        return inner.outputs[last]
-
-    @staticmethod
-    def free_name(op: str, scope: _Scope) -> str:
-        """Return a generated name: ``relu1``, ``relu2``; the input is just ``input``."""
-        if op == "input" and op not in scope.given | scope.outputs.keys():
-            return op
-        while True:
-            scope.counts[op] += 1
-            if (name := f"{op}{scope.counts[op]}") not in scope.given:
-                return name
+            outer = inner, [*inner.outputs][-1]
+            scope.outputs[name] = inner.outputs[outer[1]]
+        return scope.outputs[name]
 
     def resolved(self, layer: Layer, where: Where, scope: _Scope) -> Layer:
         """Return a layer with full names."""

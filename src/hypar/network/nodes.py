@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from dataclasses import dataclass, replace
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
+from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.network.layer import Layer, ties_of
-from hypar.network.training import block_of, computed_again
+from hypar.network.training import RECOMPUTED
 from hypar.ops.dims import KERNEL, atom_of
 from hypar.ops.nest import Nest, Traffic, operand_name
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 
-Readers = Counter[tuple["str | None", int]]
-"""The number of ops that read each tensor of each node, whose errors are added up."""
-
-
-class LayerOp(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class LayerOp:
     """A layer of a plan node as a step runs it; equal ones do the same, whatever their names.
 
     Attributes:
@@ -33,20 +31,12 @@ class LayerOp(NamedTuple):
         shape: the shape of a sample of it, before it is flattened.
     """
 
-    layer: Layer
+    layer: Layer = field(compare=False)
     nest: Nest
-    owner: str | None = None
+    owner: str | None = field(default=None, compare=False)
     number: int = -1
-    contracted: frozenset[str] = frozenset()
-    shape: Mapping[str, int] = {}
-
-    def __eq__(self, other: object) -> bool:
-        """Return whether another op does the same."""
-        return isinstance(other, LayerOp) and (self.nest, self.number) == (other.nest, other.number)
-
-    def __hash__(self) -> int:
-        """Return the hash of what it does."""
-        return hash((self.nest, self.number))
+    contracted: frozenset[str] = field(default=frozenset(), compare=False)
+    shape: Mapping[str, int] = field(default_factory=dict, compare=False)
 
     @property
     def name(self) -> str:
@@ -142,8 +132,9 @@ class Tensor(NamedTuple):
     at: int = 0
 
 
-class _Fields(NamedTuple):
-    """The fields of a contracted graph.
+@dataclass(frozen=True)
+class PlanGraph:
+    """The cut layers in topological order, and the tensors between them.
 
     Attributes:
         layers: the layers.
@@ -159,10 +150,6 @@ class _Fields(NamedTuple):
     sent: frozenset[int] = frozenset()
     ties: tuple[Tensor, ...] = ()
 
-
-class PlanGraph(_Fields):
-    """The cut layers in topological order, and the tensors between them."""
-
     def ends(self, tensor: Tensor) -> tuple[PlanNode, PlanNode]:
         """Return the producer of a tensor, and its consumer."""
         return self.layers[tensor.producer], self.layers[tensor.consumer]
@@ -175,11 +162,40 @@ class PlanGraph(_Fields):
 
     @cached_property
     def _hash(self) -> int:
-        return hash(tuple(self))
+        return hash((self.layers, self.tensors, self.fed, self.sent, self.ties))
 
     def __hash__(self) -> int:
         """Return the hash, which is found once."""
         return self._hash
+
+
+def block_of(name: str) -> str:
+    """Return the name of the block of a layer, as ``layers.3`` of ``layers.3.mlp.up``; one of no block is its own."""
+    *parents, _ = name.split(".")
+    numbered = [at for at, word in enumerate(parents, 1) if word.isdecimal()]
+    return ".".join(parents[: numbered[-1]] if numbered else parents) or name
+
+
+def computed_again(layers: Iterable[Layer | PlanNode], recompute: str | Iterable[str]) -> frozenset[str]:
+    """Return the names of the blocks, and of the single layers, that the backward phase computes again, as each layer or all ask."""
+    found, each = set[str](), repeat(recompute) if isinstance(recompute, str) else recompute
+    for layer, own in zip(layers, each, strict=False):
+        if own == "full" and block_of(layer.name) != layer.name:
+            found.add(block_of(layer.name))
+        elif own == "attention" and layer.op_name == own:
+            found.add(layer.name)
+    return frozenset(found)
+
+
+def kept_in_shards(layers: Iterable[Layer | PlanNode], recompute: str | Iterable[str]) -> frozenset[str]:
+    """Return the names of the layers whose inputs are gathered again for the backward phase, as each layer or all ask.
+
+    Devices keep the shard of a tensor that they gather, as Megatron-LM does (Korthikanti et al., 4.2.2); in a block that is computed again
+    what is gathered for that is there.
+    """
+    each = repeat(recompute) if isinstance(recompute, str) else recompute
+    asked = [(layer.name, own) for layer, own in zip(layers, each, strict=False) if own != RECOMPUTED[0]]
+    return frozenset([name for name, own in asked if own != "full" or block_of(name) == name])
 
 
 kept_with_graph = lru_cache(maxsize=1024)
@@ -196,29 +212,24 @@ def saved_by(graph: PlanGraph, recompute: str = "none") -> tuple[Kept, ...]:
 
     Of blocks that are computed again only what they read of others is kept.
     """
-    again = computed_again(graph.layers, [recompute] * len(graph.layers))
-    blocks = [block_of(node.name) if block_of(node.name) in again else "" for node in graph.layers]
+    again = computed_again(graph.layers, recompute)
+    inside = [block if (block := block_of(node.name)) in again else "" for node in graph.layers]
+    saves = [node.nest.saved.input for node in graph.layers]
     reads = [
         own
         for own in graph.tensors
-        if _saves_input(graph.layers[own.consumer])
-        and not (blocks[own.consumer] and blocks[own.producer] == blocks[own.consumer])
+        if saves[own.consumer] and not (inside[own.consumer] == inside[own.producer] != "")
     ]
     savers = Counter((own.producer, own.number) for own in reads)
-    found: list[Counter[str]] = [Counter() for _ in graph.layers]
+    found = [defaultdict[str, float](float) for _ in graph.layers]
     for own in reads:
-        found[own.consumer][own.operand] += 1 / savers[own.producer, own.number]  # type: ignore[assignment]
+        found[own.consumer][own.operand] += 1 / savers[own.producer, own.number]
     for at, (node, kept) in enumerate(zip(graph.layers, found, strict=True)):
-        if blocks[at]:
-            continue
-        if _saves_input(node) and not kept:
-            kept["input"] = 1
-        kept["output"] += _saved_behind(node, {number for producer, number in savers if producer == at})  # type: ignore[assignment]
-    return tuple(tuple((name, float(times)) for name, times in own.items() if times) for own in found)
-
-
-def _saves_input(node: PlanNode) -> bool:
-    return node.nest.saved.input or bool(node.nest.others)
+        if not inside[at]:
+            if saves[at] and not kept:
+                kept["input"] = 1.0
+            kept["output"] += _saved_behind(node, {number for producer, number in savers if producer == at})
+    return tuple(tuple((name, times) for name, times in own.items() if times) for own in found)
 
 
 def _saved_behind(node: PlanNode, read: Container[int]) -> float:
@@ -243,175 +254,128 @@ def contract(layers: Sequence[Layer], batch: int, *, operators: bool = False) ->
     kept = {"weight", "join", *(["pool"] if operators else [])}
     cut = [layer for layer in layers if layer.op.node in kept]
     index = {layer.name: number for number, layer in enumerate(cut)}
-    ops = _ops(layers, index, batch)
-    nodes, tensors = _nodes(cut, ops), []
+    own = _Contraction(layers, index, batch)
+    nodes, tensors, ties = tuple(map(own.node, cut)), list[Tensor](), list[Tensor]()
     for consumer, layer in enumerate(cut):
         several = len(nodes[consumer].nest.others)
         for at, (name, shape) in enumerate(zip(layer.inputs, layer.input_shapes, strict=True)):
-            if (made := ops[name]).owner is not None:
+            if (made := own.ops[name]).owner is not None:
                 content = (batch * math.prod(shape.values()), made.contracted, tuple(made.shape.items()))
                 operand = operand_name(at) if several else "input"
                 tensors.append(Tensor(index[made.owner], consumer, *content, made.number, operand, at))
-    return PlanGraph(layers=nodes, tensors=tuple(tensors), ties=tuple(_ties(layers, nodes, index)))
-
-
-def _ties(layers: Sequence[Layer], nodes: Sequence[PlanNode], index: dict[str, int]) -> Iterator[Tensor]:
-    """Yield the weights that two layers use."""
     for tie in ties_of(layers):
-        owner, user = index[tie.owner], index[tie.user]
-        nest = nodes[owner].nest
-        shape = tuple((atom_of(dim), nest.sizes[dim]) for dim in nest.weight)
-        yield Tensor(owner, user, nest.elements("weight"), frozenset(), shape, operand="weight")
+        ends, nest = (index[tie.owner], index[tie.user]), nodes[index[tie.owner]].nest
+        dims = tuple([(atom_of(dim), nest.sizes[dim]) for dim in nest.weight])
+        ties.append(Tensor(*ends, nest.elements("weight"), frozenset(), dims, operand="weight"))
+    return PlanGraph(layers=nodes, tensors=tuple(tensors), ties=tuple(ties))
 
 
-def _ops(layers: Sequence[Layer], cut: Container[str], batch: int) -> dict[str, LayerOp]:
-    """Return the op of each layer at its node, by the layer's name."""
-    found, made = dict[str, LayerOp](), Counter[str | None]()
-    for layer in layers:
-        own = LayerOp(layer, layer.nest(batch), layer.name, 0, shape=layer.shape)
-        if layer.name not in cut:
-            read = found[layer.inputs[0]] if layer.inputs else LayerOp(layer, own.nest)
-            own = read._replace(layer=layer, nest=own.nest, shape=max(layer.shape, read.shape, key=len))
-            if own.owner is not None and not own.nest.view:
-                summed = read.contracted | own.nest.reduced
-                own = own._replace(number=made[own.owner], contracted=summed)
-        made[own.owner] += not own.views
-        found[layer.name] = own
-    return found
+class _Contraction:
+    """The layers of a network at their nodes.
 
-
-def traffic(nest: Nest) -> Traffic:
-    """Return what an op reads and writes of a mini-batch besides the tensors of a product.
-
-    The forward phase reads each input once, and writes the output and what else is kept. The backward phase reads the
-    error of the output and what was kept, and writes the error of each input, unless that is the error of the output.
+    Attributes:
+        ops: the op of each layer, by the layer's name.
+        of: the ops of each node; of None those between the network's input and its first nodes.
+        readers: the number of ops that read each tensor of each node, whose errors are added up.
+        together: for each node the dims of its output that an op behind it needs whole.
+        trained: the layers that are trained, or behind one that is: the others give no error.
+        features: the names in tensors of the dims that weights contract or make; of a convolution and a join ``channels``.
+        stream: the names of the dims of sums, which are those of the residual stream.
+        apart: the dims of which a weight has a piece each, as of experts.
+        known: the nests of nodes; layers with equal dims share one.
     """
-    forward, backward = nest.more
-    if nest.view or nest.multiplies:
-        return Traffic(forward, backward)
-    read = sum(math.prod(own.shape) for own in nest.inputs)
-    made, saved = math.prod(nest.result.shape), nest.saved
-    forward += read + made + saved.elements
-    if not nest.passes:
-        backward += made + read + read * saved.input + made * saved.output + saved.elements
-    return Traffic(forward, backward, saved.mask_bytes, nest.operations)
 
+    def __init__(self, layers: Sequence[Layer], cut: Container[str], batch: int) -> None:
+        self.ops: dict[str, LayerOp] = {}
+        self.of = defaultdict[str | None, list[LayerOp]](list)
+        self.readers = Counter[tuple[str | None, int]]()
+        self.together = defaultdict[str | None, set[str]](set)
+        self.trained, self.features, self.known = set[str](), {"channels"}, dict[object, Nest]()
+        self.stream, self.apart, made = set[str](), set[str](), Counter[str | None]()
+        for layer in layers:
+            op = LayerOp(layer, layer.nest(batch), layer.name, 0, shape=layer.shape)
+            op = op if layer.name in cut else self.behind(op, made)
+            made[op.owner] += not op.views
+            self.ops[layer.name] = op
+            self.of[op.owner].append(op)
+            read = [(self.ops[name].owner, self.ops[name].number) for name in op.inputs]
+            self.readers.update(() if op.views else read)
+            for owner, _ in read[:1]:
+                self.together[owner] |= op.nest.together
+            if op.nest.trained or not self.trained.isdisjoint(op.inputs):
+                self.trained.add(op.name)
+            dims = {atom_of(dim) for dim in op.nest.weight if not dim.startswith(KERNEL)}
+            self.features |= dims - {"groups"}
+            self.apart |= {dim for dim in op.nest.weight if atom_of(dim) == dim}
+            self.stream |= {atom_of(dim) for dim in op.nest.names["output"] if layer.op_name == "add"}
 
-def _traffic(
-    trail: Sequence[LayerOp], numbers: Mapping[str, LayerOp], readers: Readers
-) -> tuple[Traffic, ...]:
-    """Return the traffic of a node besides its products and of the ops behind it, an element of its output.
+    def behind(self, op: LayerOp, made: Mapping[str | None, int]) -> LayerOp:
+        """Return an op that is not cut itself, at the node of what it reads; ``made`` are the tensors of each so far."""
+        read = self.ops[op.inputs[0]] if op.inputs else LayerOp(op.layer, op.nest)
+        found = replace(read, layer=op.layer, nest=op.nest, shape=max(op.shape, read.shape, key=len))
+        if read.owner is None or op.nest.view:
+            return found
+        return replace(found, number=made[read.owner], contracted=read.contracted | op.nest.reduced)
 
-    A tensor that several ops read has as many errors, which are read and written as one sum. The loss reads the network's outputs, and
-    writes their errors.
-    """
-    found, whole = [], trail[0].elements
-    for op in trail:
-        own, before = (
-            traffic(op.nest),
-            frozenset[str]() if op is trail[0] else numbers[op.inputs[0]].contracted,
+    def node(self, layer: Layer) -> PlanNode:
+        """Return the node of a layer that is cut."""
+        before, names = list[LayerOp](), {*layer.inputs}
+        for op in reversed(self.of[None]):
+            if op.name in names:
+                before.append(op)
+                names |= {*op.inputs}
+        trail = [op for op in self.of[layer.name] if not op.views]
+        nest = self.shared(trail, sends=not self.trained.isdisjoint(layer.inputs))
+        channels = tuple(dim for dim in nest.cuttable if atom_of(dim) in self.features)
+        order = dict.fromkeys(dim for dim in (*nest.weight, *nest.names["output"]) if dim in channels)
+        return PlanNode(
+            name=layer.name,
+            op_name=layer.op_name,
+            join=layer.op.node == "join",
+            nest=nest,
+            channels=channels,
+            tensor=tuple(dim for dim in order if dim not in self.apart and atom_of(dim) not in self.stream),
+            output_elements=self.as_read(trail),
+            ops=(*reversed(before), *self.of[layer.name]),
         )
-        count = readers[op.owner, op.number]
-        loss = 0 if count else op.elements
-        added = (count + 1) * op.elements if count > 1 else loss
-        amounts = own.forward + loss, own.backward + added, own.mask_bytes, own.flop
-        if any(amounts):
-            forward, backward, mask_bytes, flop = (amount / whole for amount in amounts)
-            found.append(Traffic(forward, backward, mask_bytes, flop, before))
-    return tuple(found)
 
-
-def _nodes(cut: Sequence[Layer], ops: Mapping[str, LayerOp]) -> tuple[PlanNode, ...]:
-    """Return the nodes of the plan graph; layers with equal dims share one nest."""
-    shared: dict[object, Nest] = {}
-    equal: dict[object, Nest] = {}
-    found, together, features = list[PlanNode](), _together(ops), _features(ops, cut)
-    trained, of = _trained(ops), dict[str | None, list[LayerOp]]()
-    for op in ops.values():
-        of.setdefault(op.owner, []).append(op)
-    stream = _stream(ops, cut)
-    readers = Counter(
-        (ops[name].owner, ops[name].number) for op in ops.values() if not op.views for name in op.inputs
-    )
-    for layer in cut:
-        every = (*_read_by(layer, of.get(None, ())), *of[layer.name])
-        trail = [op for op in of[layer.name] if not op.views]
-        nest, undivided = trail[0].nest, together.get(layer.name, frozenset())
-        behind, sends = _traffic(trail, ops, readers), not trained.isdisjoint(layer.inputs)
+    def shared(self, trail: Sequence[LayerOp], *, sends: bool) -> Nest:
+        """Return the nest of a node with what the ops behind it need; equal ones are one object."""
+        nest, behind = trail[0].nest, tuple(self.traffic(trail))
+        undivided = frozenset(self.together[trail[0].owner])
         key = (nest, undivided, behind, sends)
-        if key not in shared:
+        if key not in self.known:
             whole = nest.whole | {dim for dim, atom in nest.names["output"].items() if atom in undivided}
             own = replace(nest, behind=behind, whole=whole, sends=sends)
             counts = (own.products, own.fraction, whole, behind, sends, own.input_elements)
             mappings = (own.sizes, own.windows, own.input_sizes, own.zeros)
             content = (own.unsized, *counts, *[tuple(each.items()) for each in mappings])
-            shared[key] = equal.setdefault(content, own)
-        channels = tuple(dim for dim in shared[key].cuttable if atom_of(dim) in features)
-        order = dict.fromkeys((*nest.weight, *nest.names["output"]))
-        between = tuple(dim for dim in order if dim in channels and not {dim, f"of {atom_of(dim)}"} & stream)
-        found.append(
-            PlanNode(
-                name=layer.name,
-                op_name=layer.op_name,
-                join=layer.op.node == "join",
-                nest=shared[key],
-                channels=channels,
-                tensor=between,
-                output_elements=_as_read(trail, ops, readers),
-                ops=every,
-            )
-        )
-    return tuple(found)
+            self.known[key] = self.known.setdefault(content, own)
+        return self.known[key]
 
+    def traffic(self, trail: Sequence[LayerOp]) -> Iterator[Traffic]:
+        """Yield the traffic of a node besides its products and of the ops behind it, an element of its output.
 
-def _read_by(layer: Layer, before: Sequence[LayerOp]) -> list[LayerOp]:
-    """Return the layers before all nodes that one reads."""
-    found, names = [], {*layer.inputs}
-    for op in reversed(before):
-        if op.name in names:
-            found.append(op)
-            names |= {*op.inputs}
-    return found[::-1]
+        A tensor that several ops read has as many errors, which are read and written as one sum. The loss reads the network's
+        outputs, and writes their errors.
+        """
+        first, *_ = trail
+        for op in trail:
+            own, count = op.nest.traffic, self.readers[op.owner, op.number]
+            loss = 0 if count else op.elements
+            added = (count + 1) * op.elements if count > 1 else loss
+            amounts = own.forward + loss, own.backward + added, own.mask_bytes, own.flop
+            if any(amounts):
+                forward, backward, mask_bytes, flop = (amount / first.elements for amount in amounts)
+                before = frozenset[str]() if op is first else self.ops[op.inputs[0]].contracted
+                yield Traffic(forward, backward, mask_bytes, flop, before)
 
-
-def _trained(ops: Mapping[str, LayerOp]) -> set[str]:
-    """Return the layers that are trained, or behind one that is: the others give no error."""
-    found: set[str] = set()
-    for name, op in ops.items():
-        if op.nest.trained or not found.isdisjoint(op.inputs):
-            found.add(name)
-    return found
-
-
-def _together(ops: Mapping[str, LayerOp]) -> dict[str | None, frozenset[str]]:
-    """Return, for each node, the dims of its output that an op behind it needs whole."""
-    found: dict[str | None, frozenset[str]] = {}
-    for op in ops.values():
-        if op.nest.together:
-            own = ops[op.inputs[0]].owner
-            found[own] = found.get(own, frozenset()) | op.nest.together
-    return found
-
-
-def _features(ops: Mapping[str, LayerOp], cut: Sequence[Layer]) -> frozenset[str]:
-    """Return the names in tensors of the dims that weights contract or make; of a convolution and a join ``channels``."""
-    dims = {dim for layer in cut for dim in ops[layer.name].nest.weight}
-    return frozenset({"channels"} | {atom_of(dim) for dim in dims if not dim.startswith(KERNEL)} - {"groups"})
-
-
-def _stream(ops: Mapping[str, LayerOp], cut: Sequence[Layer]) -> frozenset[str]:
-    """Return the dims of which a weight has a piece each, as of experts, and ``of`` what sums, those of the residual stream, are."""
-    sums = (ops[layer.name].nest.names["output"] for layer in cut if layer.op_name == "add")
-    apart = (dim for layer in cut for dim in ops[layer.name].nest.weight if atom_of(dim) == dim)
-    return frozenset({f"of {atom_of(dim)}" for names in sums for dim in names} | {*apart})
-
-
-def _as_read(trail: Sequence[LayerOp], ops: Mapping[str, LayerOp], readers: Readers) -> int:
-    """Return the elements of a node's tensor behind the last op before its output branches or another node reads it."""
-    last = trail[0]
-    while readers[last.owner, last.number] == 1:
-        after = [op for op in trail[1:] if ops[op.inputs[0]].number == last.number]
-        if not after:
-            break
-        (last,) = after
-    return last.elements
+    def as_read(self, trail: Sequence[LayerOp]) -> int:
+        """Return the elements of a node's tensor behind the last op before its output branches or another node reads it."""
+        last = trail[0]
+        while self.readers[last.owner, last.number] == 1:
+            after = [op for op in trail[1:] if self.ops[op.inputs[0]].number == last.number]
+            if not after:
+                break
+            (last,) = after
+        return last.elements

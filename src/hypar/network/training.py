@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple
 
-from hypar.network.layer import OPTIMIZERS
+DTYPE_BYTES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
+"""Size of one element of each number format."""
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+OPTIMIZERS = {"sgd": 0, "momentum": 1, "adam": 2}
+"""The optimizers, with the numbers of their state for each weight."""
 
 
 class Formats(NamedTuple):
@@ -103,49 +104,3 @@ shard of the input of a layer and gathers it again, and 5, selective and full.
 
 ANYWHERE = RECOMPUTED[:2]
 """Those that any network can have; the others need attention, or blocks."""
-
-
-class Named(Protocol):
-    """A layer, or a node of the plan graph."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-
-    @property
-    def op_name(self) -> str:
-        """The name of its op."""
-
-
-def block_of(name: str) -> str:
-    """Return the name of the block of a layer, as ``layers.3`` of ``layers.3.mlp.up``; one of no block is its own."""
-    *parents, _ = name.split(".")
-    numbered = [at for at, word in enumerate(parents, 1) if word.isdecimal()]
-    return ".".join(parents[: numbered[-1]] if numbered else parents) or name
-
-
-def computed_again(layers: Iterable[Named], recompute: Iterable[str]) -> frozenset[str]:
-    """Return the names of the blocks, and of the single layers, that the backward phase computes again, as each layer asks."""
-    found = set[str]()
-    for layer, own in zip(layers, recompute, strict=False):
-        if own == "full" and block_of(layer.name) != layer.name:
-            found.add(block_of(layer.name))
-        elif own == "attention" and layer.op_name == own:
-            found.add(layer.name)
-    return frozenset(found)
-
-
-def kept_in_shards(layers: Iterable[Named], recompute: Iterable[str]) -> frozenset[str]:
-    """Return the names of the layers whose inputs are gathered again for the backward phase, as each layer asks.
-
-    Devices keep the shard of a tensor that they gather, as Megatron-LM does (Korthikanti et al., 4.2.2); in a block that is computed again
-    what is gathered for that is there.
-    """
-    each = zip(layers, recompute, strict=False)
-    return frozenset(
-        [
-            layer.name
-            for layer, own in each
-            if own != RECOMPUTED[0] and (own != "full" or block_of(layer.name) == layer.name)
-        ]
-    )

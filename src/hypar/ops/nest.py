@@ -291,6 +291,22 @@ class Nest:
         return self.fraction * sum(math.prod(sizes[dim] for dim in dims) for dims in self.products)
 
     @cached_property
+    def traffic(self) -> Traffic:
+        """What it reads and writes of a mini-batch besides the tensors of a product.
+
+        The forward phase reads each input once, and writes the output and what else is kept. The backward phase reads the
+        error of the output and what was kept, and writes the error of each input, unless that is the error of the output.
+        """
+        (forward, backward), saved = self.more, self.saved
+        if self.view or self.multiplies:
+            return Traffic(forward, backward)
+        read, made = sum(math.prod(own.shape) for own in self.inputs), math.prod(self.result.shape)
+        forward += read + made + saved.elements
+        if not self.passes:
+            backward += made + read + read * saved.input + made * saved.output + saved.elements
+        return Traffic(forward, backward, saved.mask_bytes, self.operations)
+
+    @cached_property
     def flop(self) -> Mapping[str, int]:
         """The floating-point operations of each phase: ``2 n - 1`` for every result element that contracts n terms.
 

@@ -9,18 +9,17 @@ comparing plans needs no model file.
 import importlib
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
+from typing import Any, ClassVar, Final, Literal, Self
 
-from pydantic import ConfigDict, Field, PlainSerializer, model_validator
+from pydantic import Field, model_validator
 
 from hypar.document import Result
-from hypar.errors import OptionError, PlanError, UnknownNameError, Where, field_name, shown, suggestion
+from hypar.errors import OptionError, PlanError, UnknownNameError, field_name, shown, suggestion
 from hypar.files.text import format_json, read_json, write
 from hypar.files.validation import Record, validated
-from hypar.network.training import AS_USUAL, Named, computed_again, kept_in_shards
 from hypar.ops.dims import CUTTABLE
 from hypar.plan import records
 from hypar.plan.stages import StagesRecord, Ways, stage_name
@@ -32,36 +31,17 @@ SCHEMA: Final = "hypar.plan/3"
 """The only format that is written and read."""
 
 
-def rooted(splits: Sequence[tree.Split], stages: StagesRecord | None) -> tree.Node:
-    """Return the tree of splits that are listed and of the stages of a plan; raises ``ValueError`` where they form none."""
-    for found in () if stages is None else stages.faults():
-        raise ValueError(found)
-    if stages is None or not (stages.pipelined or stages.groups):
-        return tree.tree_of(splits)
-    each = [(stage.group, stage.layers) for stage in stages.stages]
-    return tree.tree_of(splits, each, stages.outside or 0)
-
-
-if TYPE_CHECKING:
-    Root = tree.Node
-else:
-    Root = Annotated[
-        list[tree.Split], PlainSerializer(lambda root: [*tree.splits_of(root)], return_type=list[tree.Split])
-    ]
-
-
 class Plan(Result, Record):
     """A choice for every layer at every level. ``docs/plans.md`` says what each key of the file means; None is one that is left out.
 
     Attributes:
         array: ways of each level, outermost first; empty for a heterogeneous machine, which has ``arrays``.
         convention: the convention by which the cost counts bytes; ``paper`` also for a cost with a count of its own.
-        root: the tree of levels, uneven splits and stages. In the file its splits are listed, a group's before its
-            subgroups', and with stages on its groups one for each level of a group, with the layers of its stages.
+        splits: the splits of the tree ``root``, a group's before its subgroups', and with stages on its groups one for each level of
+            a group, with the layers of its stages.
     """
 
     _document: ClassVar[str] = "plan"
-    model_config = ConfigDict(populate_by_name=True)
 
     schema_: Literal["hypar.plan/3"] = Field(alias="schema")
     model: records.ModelRecord
@@ -82,9 +62,9 @@ class Plan(Result, Record):
     convention: records.Counted = "paper"
     cost: records.CostRecord
     claim: str
-    training: records.TrainingRecord | None = None
+    training: records.TrainingRecord = Field(default_factory=records.TrainingRecord.model_construct)
     stages: StagesRecord | None = None
-    root: Root = Field(alias="splits")
+    splits: list[tree.Split]
     baselines: records.BaselinesRecord | None = None
     refined: records.RefinementRecord | None = None
     chunks: records.ChunksRecord | None = None
@@ -92,8 +72,7 @@ class Plan(Result, Record):
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
-        """Read the listed splits as a tree, and check that levels, layers, choices and shares agree."""
-        self.__dict__["root"] = rooted(self.__dict__["root"], self.stages)
+        """Check that levels, layers, choices and shares agree."""
         self.require_whole()
         return self
 
@@ -138,31 +117,13 @@ class Plan(Result, Record):
     @property
     def microbatches(self) -> int:
         """Return into how many microbatches it divides a mini-batch."""
-        own = self.stages if self.staged else self.training
-        return (own and own.microbatches) or 1
-
-    @property
-    def precision(self) -> str | None:
-        """Return the number formats of its step, one of ``PRECISIONS``; None for those of the network."""
-        return None if self.training is None else self.training.precision
+        staged = self.stages if self.staged else None
+        return (staged or self.training).microbatches
 
     @property
     def zero(self) -> int:
         """Return the stage of ZeRO by which its weights rest."""
-        return (self.training and self.training.zero) or 0
-
-    @property
-    def recompute(self) -> str:
-        """Return what its backward phase computes again, one of ``RECOMPUTED``."""
-        return (self.training and self.training.recompute) or AS_USUAL.recompute
-
-    def computed_again(self, layers: Sequence[Named]) -> frozenset[str]:
-        """Return the names of the blocks, and of the single layers of a network, that its backward phase computes again."""
-        return computed_again(layers, [self.recompute] * len(layers))
-
-    def kept_in_shards(self, layers: Sequence[Named]) -> frozenset[str]:
-        """Return the names of the layers of a network of whose gathered inputs its devices keep shards."""
-        return kept_in_shards(layers, [self.recompute] * len(layers))
+        return self.training.zero
 
     @property
     def uneven(self) -> bool:
@@ -175,9 +136,15 @@ class Plan(Result, Record):
         return self.uneven or bool(self.stages is not None and self.stages.groups)
 
     @cached_property
-    def splits(self) -> list[tree.Split]:
-        """Return the splits of the tree, a group's before its subgroups'."""
-        return [*tree.splits_of(self.root)]
+    def root(self) -> tree.Node:
+        """Return the tree of levels, uneven splits and stages; raises ``ValueError`` where these form none."""
+        stages = self.stages
+        for found in () if stages is None else stages.faults():
+            raise ValueError(found)
+        if stages is None or not (stages.pipelined or stages.groups):
+            return tree.tree_of(self.splits)
+        each = [(stage.group, stage.layers) for stage in stages.stages]
+        return tree.tree_of(self.splits, each, stages.outside or 0)
 
     @cached_property
     def groups(self) -> tuple[tree.Group, ...]:
@@ -240,6 +207,7 @@ class Plan(Result, Record):
             raise ValueError(found)
 
     def _faults(self) -> Iterator[str]:
+        groups, scored = self.groups, self.score is not None
         yield from self._dim_faults()
         levels = [(split.level, split.ways) for split in self.splits]
         if not levels and self.stages is None:
@@ -247,21 +215,19 @@ class Plan(Result, Record):
         if not self.heterogeneous and levels != [*enumerate(self.array)]:
             yield f"splits do not match the array {self.array}; allowed: one a level, outermost first"
         yield from () if self.stages is None else self._stage_faults(self.stages)
-        for group in self.groups:
+        for group in groups:
             own = {layer for layer, root in self._roots.items() if root in {None, group.root}}
             strange = (one for one in group.levels if not one.choices.keys() == one.costs.keys() == own)
             for split in strange:
                 yield f"splits[{split.level}]: its choices, its costs and level 0 name different layers"
         if self.heterogeneous:
             yield from self._group_faults()
-        elif self.arrays is not None or self.path is not None or self.groups[0].name != tree.WHOLE_ARRAY:
+        elif self.arrays is not None or self.path is not None or groups[0].name != tree.WHOLE_ARRAY:
             yield "splits: found groups without an uneven split; allowed: group 'all', no arrays and no path"
         yield from self._bound_faults()
-        if self.training is not None:
-            known = {"scored": self.score is not None, "staged": self.stages is not None}
-            yield from self.training.faults(self.model.batch, **known)
+        yield from self.training.faults(self.model.batch, scored=scored, staged=self.stages is not None)
         if self.chunks is not None:
-            yield from self.chunks.faults(self.layers, scored=self.score is not None)
+            yield from self.chunks.faults(self.layers, scored=scored)
 
     def _dim_faults(self) -> Iterator[str]:
         """Yield whether the space is none, and where a dim is divided that neither all networks nor this one names."""
@@ -291,16 +257,16 @@ class Plan(Result, Record):
             kind = "" if self.heterogeneous else "identical "
             yield tree.fault("stages", count, f"at most {tree.MOST_DEVICES:,} {kind}devices, and a score")
         groups = [] if self.score is None else [group.group for group in self.score.groups or ()]
-        if self.staged and groups != [*self._lanes_of(stages)]:
+        lanes = [
+            stage_name(number) + f" {each.name}" * bool(each.above)
+            for number, stage in enumerate(stages.stages)
+            for each in self.groups
+            if stage.group in {None, each.root}
+        ]
+        if self.staged and groups != lanes:
             yield f"score.groups: found others than the stages; allowed: {count}, one a stage, in order"
         if not self.staged and stages.arrays is None and (self.array != stages.array or groups):
             yield f"stages: found 1 over {self.array}; allowed: {stages.array}, and no groups"
-
-    def _lanes_of(self, stages: StagesRecord) -> Iterator[str]:
-        """Yield the names of the groups of identical devices of each stage, in order."""
-        for number, stage in enumerate(stages.stages):
-            own = [group for group in self.groups if stage.group in {None, group.root}]
-            yield from (stage_name(number) + f" {each.name}" * bool(each.above) for each in own)
 
     def _group_faults(self) -> Iterator[str]:
         """Yield where arrays, path and stages name other groups than the tree."""
@@ -330,9 +296,12 @@ class Plan(Result, Record):
         yield from (tree.fault("path", name, ", ".join(sorted(known))) for name in strange)
 
     def _bound_faults(self) -> Iterator[str]:
-        """Yield where bounds and costs do not agree, or baselines and the score."""
-        if self.baselines is not None:
-            yield from self.baselines.faults()
+        """Yield where bounds and costs do not agree, or baselines are not timed."""
+        if (own := self.baselines) is not None:
+            if records.SEARCHED not in own.step_s:
+                yield f"baselines.step_s: found no {records.SEARCHED!r}; allowed: it and strategies"
+            if own.taken not in own.step_s:
+                yield tree.fault("baselines.taken", own.taken, ", ".join(own.step_s))
             if self.staged or self.score is None:
                 yield f"baselines: found {'in stages' if self.score else 'without a score'}; allowed: none"
         bounds = self.bounds or ()
@@ -355,11 +324,9 @@ def read_plan(file: str | Path) -> Plan:
         hint = "" if version is None else "it was written by a newer hypar"
         hint = "plan again, as it is of an older hypar" if version and version[1] in {"1", "2"} else hint
         raise PlanError(f"{path}: schema", f"found {shown(data.get('schema'))}", SCHEMA, hint)
-
-    def place(where: Where) -> str:
-        return f"{path}: {field_name(where)}" if where else str(path)
-
-    plan = validated(Plan, data, place=place, error=PlanError)
+    plan = validated(
+        Plan, data, place=lambda where: f"{path}: {field_name(where)}".removesuffix(": "), error=PlanError
+    )
     records.remember(plan, records.Origin(file=path))
     if plan.score is not None:
         records.remember(plan.score, records.Origin(plan=plan, file=path))

@@ -16,8 +16,7 @@ from pydantic import Field
 
 from hypar.document import Result
 from hypar.files.validation import Record, one_of
-from hypar.network.layer import OPTIMIZERS
-from hypar.network.training import PRECISIONS, RECOMPUTED
+from hypar.network.training import OPTIMIZERS, PRECISIONS, RECOMPUTED
 from hypar.sharding.conventions import BY_LEVELS, FUSED, MOVED
 from hypar.sharding.tree import Amount, fault
 
@@ -68,16 +67,16 @@ class CostRecord(Record):
 class TrainingRecord(Record):
     """How a step trains, in what is not as usual; the microbatches are those of a mini-batch without stages."""
 
-    microbatches: Annotated[int, Field(ge=2)] | None = None
+    microbatches: Annotated[int, Field(ge=2)] = 1
     precision: Annotated[str, one_of(PRECISIONS)] | None = None
-    zero: Annotated[int, Field(ge=1, le=3)] | None = None
-    recompute: Annotated[str, one_of(RECOMPUTED[1:])] | None = None
+    zero: Annotated[int, Field(ge=1, le=3)] = 0
+    recompute: Annotated[str, one_of(RECOMPUTED[1:])] = RECOMPUTED[0]
 
     def faults(self, batch: int, *, scored: bool, staged: bool) -> Iterator[str]:
         """Yield where it is not of a plan with such a mini-batch."""
-        if not scored:
+        if not scored and self.model_fields_set:
             yield "score: found none; allowed: one, as the plan says how it trains"
-        if self.microbatches is not None and (staged or batch % self.microbatches):
+        if self.microbatches > 1 and (staged or batch % self.microbatches):
             allowed = "stages.microbatches" if staged else f"a divisor of the batch {batch:,}"
             yield fault("training.microbatches", self.microbatches, allowed)
 
@@ -107,13 +106,6 @@ class BaselinesRecord(Record):
 
     taken: str
     step_s: Annotated[dict[str, Amount], Field(min_length=2)]
-
-    def faults(self) -> Iterator[str]:
-        """Yield whether the search's plan, or the plan that was taken, is not timed."""
-        if SEARCHED not in self.step_s:
-            yield f"baselines.step_s: found no {SEARCHED!r}; allowed: it and strategies"
-        if self.taken not in self.step_s:
-            yield fault("baselines.taken", self.taken, ", ".join(self.step_s))
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -7,8 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Annotated, Any, Self
 
 from hypar.errors import OptionError, UnknownNameError, shown
-from hypar.network.layer import OPTIMIZERS
-from hypar.network.training import PRECISIONS, RECOMPUTED
+from hypar.network.training import OPTIMIZERS, PRECISIONS, RECOMPUTED
 from hypar.ops.dims import CUTTABLE
 from hypar.plan.parameter import ARRAY, MACHINE, NETWORK, SEARCH, STAGES, Parameter
 from hypar.plan.records import CHUNKS
@@ -39,8 +38,7 @@ class Request:
     """
 
     # fmt: off
-    levels: Annotated[int | None, Parameter("--levels", ARRAY, "Number of two-way levels.  [default: 4]", "N",
-        int)] = None
+    levels: Annotated[int | None, Parameter("--levels", ARRAY, "Number of two-way levels.  [default: 4]", "N", int)] = None
     array: Annotated[Sequence[int | str] | None, Parameter("--array", ARRAY, "Ways of each level instead, outermost "
         "first, as 4x8; 2xs4x2 has 4 stages inside the first level.", "WAYS", read_array, between="x")] = None
     batch: Annotated[int | None, Parameter("--batch", NETWORK, "Samples in a mini-batch.  [default: the model's]", "N",
@@ -65,8 +63,7 @@ class Request:
     search: Annotated[str | None, Parameter("--search", SEARCH, "Search over the levels: {names}.  [default: the "
         "strategy's]", "NAME", names=lambda: plugin_names("searches"))] = None
     solver: Annotated[str | None, Parameter("--solver", SEARCH, "Solver to use: {names}.  [default: the cheapest exact "
-        "one]", "NAME", lambda text: checked("solver", text),
-        lambda: plugin_names("solvers"))] = None
+        "one]", "NAME", lambda text: checked("solver", text), lambda: plugin_names("solvers"))] = None
     time_limit: Annotated[float | None, Parameter("--time-limit", SEARCH, "Time for the joint search, after which it answers "
         "with its best plan and a bound.  [default: 60]", "SECONDS", float)] = None
     search_memory: Annotated[float | None, Parameter("--search-memory", SEARCH, "Memory for the tables of the joint search.  "
@@ -103,8 +100,7 @@ class Request:
     refine: Annotated[bool, Parameter("--refine", SEARCH, "Improve the plan choice by choice by the engine's time; needs "
         "--hardware.", read=bool)] = False
     chunks: Annotated[str | int | None, Parameter("--chunks", STAGES, "Exchange gradients in chunks: best, layers (one "
-        "chunk per layer), one, or a number of layers; needs --hardware.", "CHUNKS",
-        names=lambda: CHUNKS)] = None
+        "chunk per layer), one, or a number of layers; needs --hardware.", "CHUNKS", names=lambda: CHUNKS)] = None
     # fmt: on
 
     def __post_init__(self) -> None:

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from itertools import accumulate, chain, pairwise
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from hypar.errors import shown
-from hypar.files.validation import Record, one_of
+from hypar.files.validation import Record, one_of, only
 from hypar.sharding.tree import MOST_DEVICES, Amount, fault
 
 INTERLEAVED = "interleaved"
@@ -25,13 +25,8 @@ BALANCES = {"time": "seconds", "memory": "bytes", "traffic": "bytes", "macs": "M
 """The quantities of the costliest stage that a partition can minimise, with their units."""
 
 
-def _few(array: list[int]) -> list[int]:
-    if math.prod(array) > MOST_DEVICES:
-        raise ValueError(f"at most {MOST_DEVICES:,} devices")
-    return array
-
-
-Ways = Annotated[list[Annotated[int, Field(ge=2)]], AfterValidator(_few)]
+_FEW = only(lambda array: math.prod(array) <= MOST_DEVICES, f"at most {MOST_DEVICES:,} devices")
+Ways = Annotated[list[Annotated[int, Field(ge=2)]], _FEW]
 
 
 class StageRecord(Record):

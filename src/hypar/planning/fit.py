@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from hypar.activity import tell
 from hypar.costs.base import Prices
-from hypar.network.training import ANYWHERE, GATHERED, RECOMPUTED, computed_again
+from hypar.network.nodes import computed_again
+from hypar.network.training import ANYWHERE, GATHERED, RECOMPUTED
 from hypar.planning.chunks import run_node
 from hypar.planning.fastest import HIDDEN, held_bytes, proposer_of
 from hypar.planning.question import Answer, ask, latest
@@ -121,7 +122,7 @@ class Runs:
 def ways_of(request: Resolved, graph: LayerGraph) -> Iterator[Way]:
     """Yield the ways in which a step may train, those that the request leaves open."""
     nodes, free = graph.nodes(request.graph).layers, request.free
-    again = [own for own in RECOMPUTED if own in ANYWHERE or computed_again(nodes, [own] * len(nodes))]
+    again = [own for own in RECOMPUTED if own in ANYWHERE or computed_again(nodes, own)]
     parts = [number for number in range(1, graph.batch + 1) if not graph.batch % number]
     every = product(
         range(GATHERED + 1) if "zero" in free else (request.zero,),

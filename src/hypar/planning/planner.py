@@ -11,12 +11,13 @@ from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, Protocol
 
-from hypar.activity import tell, uncounted
+from hypar.activity import COUNTER, holding, tell
 from hypar.costs.base import load_cost
 from hypar.errors import InputError, OptionError, shown
 from hypar.machine.step_times import is_step_table
 from hypar.network.graph import LayerGraph, load_model
-from hypar.network.training import ANYWHERE, RECOMPUTED, computed_again
+from hypar.network.nodes import computed_again
+from hypar.network.training import ANYWHERE, RECOMPUTED
 from hypar.plan.records import Origin, remember
 from hypar.plan.request import BEST, GRAPHS, PARAMETERS, Request
 from hypar.planning.pins import parse_pin
@@ -140,7 +141,7 @@ def _decided(request: Resolved, graph: LayerGraph) -> Plan:
     if request.stages is not None:
         from hypar.planning.stages.planner import decided_stages  # noqa: PLC0415 (only where they are asked for)
 
-        with uncounted():
+        with holding(COUNTER, max):
             whole = (
                 _decided(replace(request, stages=None, microbatches=None), graph)
                 if request.stages == BEST
@@ -200,7 +201,7 @@ def resolve(request: Request, network: LayerGraph) -> Resolved:
     require_whole("zero", own.zero, 0, 3)
     if own.recompute not in ANYWHERE:
         nodes = network.nodes(own.graph).layers
-        if not computed_again(nodes, [own.recompute] * len(nodes)):
+        if not computed_again(nodes, own.recompute):
             found = f"found {own.recompute!r} of a network without any"
             raise OptionError("recompute", found, "attention, or blocks of numbered layers as h.0.q")
     if own.stages is None and own.microbatches is not None:

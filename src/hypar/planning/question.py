@@ -79,7 +79,7 @@ class Question:
         """Return the structure of the cost graph of the levels from ``first`` up to ``last``, without costs."""
         options = [at_layer[first:last] for at_layer in self.options]
         # Below uneven splits a weight that several layers use is counted for each of them.
-        graph = self.graph if self.entered is None else self.graph._replace(ties=())
+        graph = self.graph if self.entered is None else replace(self.graph, ties=())
         return structure(graph, options, self.cost.convention)
 
     def outermost(self) -> State:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from hypar.costs.base import parameters_of
 from hypar.network.training import AS_USUAL
 from hypar.ops.dims import in_order
-from hypar.plan.plan import SCHEMA, Plan, rooted
+from hypar.plan.plan import SCHEMA, Plan
 from hypar.plan.records import CostRecord, LimitsRecord, ModelRecord, ProfileRecord, TrainingRecord
 from hypar.planning.question import Answer, Question, cost_of, load_search
 from hypar.planning.resolved import AS_ASKED, Resolved
@@ -140,7 +140,8 @@ def plan_of(
 
     Its entries have their types as they are, so pydantic need not judge them, for which it would first build validators.
     """
-    own = cost_of(request)
+    own, usual = cost_of(request), AS_USUAL._asdict()
+    trained = {name: value for name, value in request.training._asdict().items() if value != usual[name]}
     dims = in_order(graph.nodes(request.graph).named_dims) or None
     ways = (request.arrays if arrays is None else arrays).items()
     return Plan.model_construct(
@@ -153,20 +154,13 @@ def plan_of(
         shares=request.shares if request.uneven else None,
         pins=[str(pin) for pin in pins],
         profile=_profile_of(request),
-        training=_training_of(request),
+        training=TrainingRecord.model_construct({*trained}, **trained),
         bounds=[exact_number(max(0.0, bound)) for bound in bounds] or None,
         cost=CostRecord.model_construct(
             name=request.cost, value=exact_number(cost), unit=own.unit, parameters=parameters_of(own)
         ),
-        root=rooted(splits, found.get("stages")),
+        splits=[*splits],
     )
-
-
-def _training_of(request: Resolved) -> TrainingRecord | None:
-    """Return the record of how a step trains; None where all is as usual."""
-    own = request.training._asdict()
-    asked = {name: value for name, value in own.items() if value != getattr(AS_USUAL, name)}
-    return TrainingRecord(**asked) if asked else None
 
 
 def _profile_of(request: Resolved) -> ProfileRecord | None:

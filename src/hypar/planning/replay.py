@@ -149,7 +149,7 @@ def recosted(plan: Plan, graph: LayerGraph, request: Resolved) -> Plan:
     planner, node = costed_node(request, plan, graph)
     found = planner.decided(graph, node, plan.claim)
     cost = plan.cost.model_copy(update={"value": found.cost.value})
-    return plan.model_copy(update={"root": found.root, "cost": cost, "path": found.path})
+    return plan.model_copy(update={"splits": found.splits, "cost": cost, "path": found.path})
 
 
 def costed_node(request: Resolved, plan: Plan, graph: LayerGraph) -> tuple[Planner, Node]:

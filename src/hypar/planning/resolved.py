@@ -194,8 +194,7 @@ class Resolved:
             more |= {"stages": stages.asked, "microbatches": asked, "balance": stages.balance or "time"}
             more |= {"outside": stages.outside or 0}
             more |= {"starts": tuple(layers[0] for _, layers in stages.spans)} if stages.starts else {}
-        if plan.training is not None:
-            more |= plan.training.model_dump(exclude_none=True)
+        more |= plan.training.model_dump(exclude_defaults=True)
         return cls(
             **{name: getattr(plan, name) for name in AS_ASKED},
             **more,

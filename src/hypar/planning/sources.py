@@ -13,7 +13,7 @@ from hypar.errors import HardwareError, OptionError, PlanError, shown
 from hypar.machine.load import load_machine
 from hypar.machine.profiles import Profile, measured_devices, measured_machine, read_profile
 from hypar.machine.step_times import STEP_TABLES, is_step_table
-from hypar.network.graph import FOREIGN, LayerGraph, load_model
+from hypar.network.graph import LayerGraph, load_model
 from hypar.plan.plan import Plan
 from hypar.plan.records import FilesRecord, Score, origin_of
 from hypar.registry import DATA, data_names
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 YAML = (".yaml", ".yml")
 
 KINDS = {
-    "model": ("model.name", "models", (*YAML, *FOREIGN)),
+    "model": ("model.name", "models", (*YAML, ".onnx")),
     "hardware": ("score.hardware", "hardware", YAML),
     "profile": ("profile.name", "", (".json", *STEP_TABLES)),
 }

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.network.nodes import LayerOp
-from hypar.network.training import GATHERED, block_of
+from hypar.network.nodes import LayerOp, block_of
+from hypar.network.training import GATHERED
 from hypar.ops.nest import operand_name
 from hypar.program.fragments import Fragment, Rest, following, gathered_again, gradient_of, rest_of
 from hypar.program.holding import Holding, Members, Transfer, members, pieces_of

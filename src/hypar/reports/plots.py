@@ -117,9 +117,10 @@ def picture(parts: Sequence[Part], title: str) -> Picture:
         if isinstance(part, Section):
             head = part.title
         bare = part._replace(total=None) if isinstance(part, Table) else None
+        barred = isinstance(part, Table) and any(own.unit == "bar" for own in part.shown)
         if bare and isinstance(after, Timeline) and after.tracks == tuple(columns_of(bare)[0].texts):
             table = bare
-        elif isinstance(part, Timeline) or (isinstance(part, Table) and part.has_bars):
+        elif isinstance(part, Timeline) or (isinstance(part, Table) and barred):
             if found.elements:
                 found.text(0, found.y + 40, part.title or head)
                 found.y += 56

@@ -184,7 +184,8 @@ def _table(table: Table) -> Markup:
         rows.append(tag("tr", name, found, class_=(row or {}).get("tone") or None))
     parts = tag("thead", tag("tr", heads)), tag("tbody", rows[:count])
     total = tag("tfoot", rows[count:]) if table.total else None
-    whole = tag("table", *parts, total, class_="full" if table.has_bars else None)
+    barred = any(own.column.unit == "bar" for own in columns)
+    whole = tag("table", *parts, total, class_="full" if barred else None)
     return _scrolled(whole, table.title or "table")
 
 

@@ -10,7 +10,8 @@ from functools import cached_property, lru_cache
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from hypar.network.training import GATHERED, block_of, computed_again
+from hypar.network.nodes import block_of, computed_again
+from hypar.network.training import GATHERED
 from hypar.ops.nest import PHASES
 from hypar.schedule.pipeline_orders import ALONE, Moment
 from hypar.sharding.amounts.counted import SEAM, Received, State, outermost, received_between, received_inside
@@ -301,7 +302,7 @@ class Lane(_Devices):
     def again(self) -> tuple[Again, ...]:
         """What the backward phase computes again: each block of layers with what comes to it, single ones alone."""
         found: dict[str, list[int]] = {}
-        again = computed_again(self.graph.layers, repeat(self.setting.training.recompute))
+        again = computed_again(self.graph.layers, self.setting.training.recompute)
         names = {layer.name for layer in self.graph.layers}
         for at, layer in enumerate(self.graph.layers if again else ()):
             for name in again.intersection({layer.name, block_of(layer.name)}):

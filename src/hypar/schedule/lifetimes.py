@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.network.training import block_of
+from hypar.network.nodes import block_of
 from hypar.program.holding import Holding, Members, Transfer
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ sums that they need, or else by the terms that they have.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise, repeat, zip_longest
 from operator import mul
@@ -17,8 +18,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.network.nodes import PlanGraph, PlanNode, Tensor, kept_with_graph
-from hypar.network.training import AS_USUAL, computed_again, kept_in_shards
+from hypar.network.nodes import PlanGraph, PlanNode, Tensor, computed_again, kept_in_shards, kept_with_graph
+from hypar.network.training import AS_USUAL
 from hypar.program.fragments import Fragment, following, gathered_again, gradient_of, rest_of
 from hypar.program.holding import grids
 from hypar.schedule.lifetimes import Arrays, Bytes, Course, StepOp, ops_of
@@ -149,7 +150,7 @@ def _held_by(
     unit = _samples_alike(nodes, choices, above, array)
     every = [*{op.name: op for node in nodes for op in node.ops}.values()]
     if unit > 1:
-        every = [op._replace(nest=op.layer.nest(op.nest.sizes["batch"] // unit)) for op in every]
+        every = [replace(op, nest=op.layer.nest(op.nest.sizes["batch"] // unit)) for op in every]
     fragments = following(every, chosen, whole, convention, sent=gone)
     kept, gradients, weights = np.zeros((3, 1)), {}, dict[tuple[str, str], Amount]()
     moved = (largest_together([arriving(one, whole)]) for own in fragments.values() for one in own.transfers)
@@ -175,7 +176,7 @@ def _held_by(
                 axes = tuple(range(len(whole.ways)))
                 came = gradient.need.within(axes).elements * _share(gradient, axes, gradient.copies.parts)
                 gradients[part.first + at] += (others * came,)
-    again, shards = (of(nodes, repeat(recompute)) for of in (computed_again, kept_in_shards))
+    again, shards = (of(nodes, recompute) for of in (computed_again, kept_in_shards))
     ways = weights, again, shards, unit
     arrays = Arrays(ops, fragments, formats, None, *ways, more=[*kept], inside=whole.inside)
     course = arrays.course(len(parts))

@@ -13,7 +13,6 @@ from hypar.document import Result
 from hypar.errors import OptionError
 from hypar.machine.load import load_machine
 from hypar.network.graph import LayerGraph, load_model
-from hypar.plan.plan import Plan, rooted
 from hypar.plan.request import Request, checked
 from hypar.planning.choices import LevelChoices, choices_by_level
 from hypar.planning.chunks import run_chunked
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
 
     from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
+    from hypar.plan.plan import Plan
     from hypar.plan.records import Score
     from hypar.sharding.placement import Choice
     from hypar.solve.edge import Costs
@@ -289,7 +289,7 @@ def _with(plan: Plan, places: Mapping[Place, Nodes], chosen: Mapping[Place, Choi
         split.model_copy(update={"choices": split.choices | given[split.level, split.group]})
         for split in plan.splits
     ]
-    return plan.model_copy(update={"root": rooted(splits, plan.stages), "chunks": None})
+    return plan.model_copy(update={"splits": splits, "chunks": None})
 
 
 def _scored(point: Plan, request: Resolved, graph: LayerGraph) -> Score:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from hypar.activity import count, uncounted
+from hypar.activity import COUNTER, count, holding
 from hypar.costs.base import load_cost
 from hypar.document import Note, Result
 from hypar.errors import HardwareError, HyparError, OptionError, TableLimitError
@@ -163,7 +163,7 @@ def grid(
     runs: list[Run] = []
     count(0, number)
     for chosen in combinations(axes):
-        with uncounted():
+        with holding(COUNTER, max):
             try:
                 runs.append(answer(chosen))
             except refusals as error:

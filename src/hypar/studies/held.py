@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hypar.execution.exchange import shares
+from hypar.network.nodes import computed_again, kept_in_shards
 from hypar.network.training import formats_of
 from hypar.planning.stages.running import fullest_moments
 from hypar.schedule.lifetimes import Arrays, ops_of
@@ -71,7 +72,7 @@ def held_by(
     """
     places, stages = _places(plan.root), plan.stages if plan.staged else None
     nodes = program.graph.nodes(plan.graph)
-    formats = formats_of(plan.precision, program.graph.element_bytes)
+    formats = formats_of(plan.training.precision, program.graph.element_bytes)
     parts = {} if stages is None else _parts(stages)
     place_of = {op.name: parts.get(node.name, (0, 0)) for node in nodes.layers for op in node.ops}
     of = np.array([stage for stage, _ in places])
@@ -79,8 +80,8 @@ def held_by(
     received = {at: shares(program.places, step, arrived[at], of) for at, step in program.transfers.items()}
     buffers = _buffers(program, received, chunks, place_of, formats)
     found, whole = _weights(program, nodes, elements, formats, score.optimizer)
-    found, again = found + buffers, plan.computed_again(program.graph.layers)
-    shards = plan.kept_in_shards(program.graph.layers)
+    found, again = found + buffers, computed_again(program.graph.layers, plan.training.recompute)
+    shards = kept_in_shards(program.graph.layers, plan.training.recompute)
     for stage, moments in enumerate(
         [ALONE] if stages is None else fullest_moments(stages, len(stages.stages))
     ):

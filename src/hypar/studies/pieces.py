@@ -12,6 +12,7 @@ from hypar.errors import OptionError, PlanError, suggestion
 from hypar.files.text import make_folder, write
 from hypar.machine.compute_models.base import LocalShape
 from hypar.machine.work import as_matrices
+from hypar.network.nodes import computed_again, kept_in_shards
 from hypar.ops.nest import PHASES, Nest
 from hypar.plan.plan import Plan, read_plan
 from hypar.plan.records import origin_of
@@ -100,8 +101,8 @@ def lowered(plan: Plan, graph: LayerGraph, convention: str = MOVED, hint: str = 
         *layouts_of(plan),
         convention,
         plan.zero,
-        plan.computed_again(graph.layers),
-        plan.kept_in_shards(graph.layers),
+        computed_again(graph.layers, plan.training.recompute),
+        kept_in_shards(graph.layers, plan.training.recompute),
     )
 
 

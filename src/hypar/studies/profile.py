@@ -24,13 +24,14 @@ from hypar.activity import count, tell
 from hypar.errors import OptionError, ProfileError
 from hypar.machine.profiles import Profile, ProfiledModel
 from hypar.network.graph import LayerGraph, load_model
+from hypar.network.training import DTYPE_BYTES
 from hypar.planning.resolved import space_text
 from hypar.planning.strategies.base import load_strategy
 from hypar.sharding.dims import grid_word
 from hypar.sharding.placement import WHOLE, Choice
 from hypar.sharding.space import parse_space
 from hypar.sharding.tree import MOST_DEVICES
-from hypar.units import DTYPE_BYTES, format_bytes
+from hypar.units import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -235,7 +235,7 @@ def _levels(plan: Plan, count: int) -> list[str]:
 def _transfers(
     plan: Plan, program: Program, numbers: Verification | None, levels: Sequence[str]
 ) -> Iterator[Transfer]:
-    formats = formats_of(plan.precision, program.graph.element_bytes)
+    formats = formats_of(plan.training.precision, program.graph.element_bytes)
     moved = repeat(None) if numbers is None else (each.moved for each in numbers.transfers)
     for (item, own), ran in zip(counted(program, plan.microbatches), moved, strict=False):
         size = formats.of(item.phase)

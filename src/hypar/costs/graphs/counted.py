@@ -145,23 +145,20 @@ def counted(
         for at, (layer, own, of) in enumerate(layers)
     ]
     of_layers, of_tensors = times or ((1,) * len(graph.layers), (1,) * len(network.tensors))
-    links = []
-    every = zip(network.tensors, network.between, network.parts, of_tensors, strict=True)
+    links, every = [], zip(network.tensors, network.between, network.parts, of_tensors, strict=True)
     for tensor, between, parts, count in every:
         ends = (dims[tensor.producer], dims[tensor.consumer])
         of = cost.prices.of(tensor.producer, near=tensor.consumer == tensor.producer + 1)
         form = _form_of(between, _charged_parts(parts, of), ends, prices, late=bool(latencies))
         links.append(Link(tensor.producer, tensor.consumer, form.repeated(count)))
+    each = zip(terms, dims, of_layers, strict=True)
     problem = CountGraph(
         cells=cells,
         offered=tuple(
             tuple(tuple(own.dims.index(dim) for dim in own.levels[group[0]]) for group in groups)
             for own in offers
         ),
-        nodes=tuple(
-            merged(repeated(own, count), len(of))
-            for own, of, count in zip(terms, dims, of_layers, strict=True)
-        ),
+        nodes=tuple(merged(repeated(own, count), len(of)) for own, of, count in each),
         links=tuple(links),
         idle=tuple(own.index(IDLE) if IDLE in own else None for own in dims),
         limits=tuple(map(partial(_limit, ways), graph.layers, offers, sizes)),
@@ -181,9 +178,8 @@ def _limit(ways: Sequence[int], layer: PlanNode, own: Offered, sizes: Sizes) -> 
     most, copies = dict(sizes), own.dims.index(COPIES) if COPIES in own.dims else None
     image = [most.get(dim, math.inf) for dim in (BATCH, *own.replaced)]
     if own.replaced and len({*ways}) == 1:
-        image = [
-            ways[0] ** int(math.log(size + TINY, ways[0])) if size < math.inf else size for size in image
-        ]
+        logs = (int(math.log(size + TINY, ways[0])) if size < math.inf else size for size in image)
+        image = [ways[0] ** log for log in logs]
     elif own.replaced and copies is not None:
         raise UncountableError
     most[BATCH] = math.prod(image)
@@ -194,8 +190,6 @@ def _limit(ways: Sequence[int], layer: PlanNode, own: Offered, sizes: Sizes) -> 
 @lru_cache(maxsize=4096)
 def _charged_parts(parts: tuple[Part, ...], prices: tuple[float, ...]) -> tuple[Part, ...]:
     """Return transfers with the elements of each phase times its price."""
-    if {*prices} == {1.0}:
-        return parts
     of = dict(zip(PHASES, prices, strict=True))
     return tuple(
         part._replace(
@@ -410,19 +404,13 @@ def _further(
                 raise UncountableError
             states = all_states(problem.cells.sizes, in_groups, len(own.dims))
             costs = _work(by, level, layer, own, problem, states, kept)
-            costs = costs + _late(problem, len(own.dims), inside, states, late=layer.weighted or layer.rest)
+            sent = sum((np.array(powers) for weight, powers in inside if weight > 0), np.zeros(len(own.dims)))
+            latencies = problem.cells.latencies if layer.weighted or layer.rest else ()
+            late = zip(latencies, states.swapaxes(0, 1), strict=False)
+            costs = costs + sum((latency * (counts @ sent) for latency, counts in late), 0.0)
             known[key] = Own(states=states, costs=count * costs)
         found.append(known[key])
     return tuple(found)
-
-
-def _late(
-    problem: CountGraph, options: int, terms: Sequence[Term], states: Numbers, *, late: bool
-) -> Costs | float:
-    """Return the latency of sums inside a layer."""
-    transfers = sum((np.array(powers) for weight, powers in terms if weight > 0), np.zeros(options))
-    each = zip(problem.cells.latencies if late else (), states.swapaxes(0, 1), strict=False)
-    return sum((latency * (own @ transfers) for latency, own in each), 0.0)
 
 
 def _work(

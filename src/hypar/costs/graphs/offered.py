@@ -74,11 +74,9 @@ def offered(
     for layer, own in zip(graph.layers, options, strict=True):
         every = [_dims(of, level.ways) for of, level in zip(own, levels, strict=True)]
         replaced = tuple(dict.fromkeys(dim for dims in every for dim in dims if dim in SPATIAL))
-        if any({*SPATIAL} & {*dims} and BATCH not in dims for dims in every) or any(
-            (dim in carried) != (BATCH in carried)
-            for dim in replaced
-            for carried in layer.nest.names.values()
-        ):
+        carried = layer.nest.names.values()
+        alone = any({*SPATIAL} & {*dims} and BATCH not in dims for dims in every)
+        if alone or any((dim in names) != (BATCH in names) for dim in replaced for names in carried):
             raise UncountableError
         kept = tuple(tuple(dim for dim in dims if dim not in replaced) for dims in every)
         found.append(Offered(kept, tuple(dict.fromkeys(dim for dims in kept for dim in dims)), replaced))
@@ -119,11 +117,9 @@ def without_spatial(
     with suppress(UncountableError):
         if all(prices_of(cost.rates(level)) for level in levels):
             found = offered(graph, network_of(graph, cost.convention), levels, options)
+            each = (zip(own.levels, levels, strict=True) for own in found)
             return tuple(
-                tuple(
-                    tuple(choice_of(dim, level.ways) for dim in dims)
-                    for dims, level in zip(own.levels, levels, strict=True)
-                )
-                for own in found
+                tuple(tuple(choice_of(dim, level.ways) for dim in dims) for dims, level in own)
+                for own in each
             )
     return tuple(options)

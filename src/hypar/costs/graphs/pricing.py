@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hypar.sharding.amounts.counted import added
-from hypar.sharding.amounts.factors import apart_of, collectives_of, computing
+from hypar.sharding.amounts.factors import collectives_of, computing
 from hypar.sharding.amounts.transfers import RESIDUE, Between, Factors, Part, Products, Sums, received
 from hypar.sharding.collectives import CODE, Codes
 from hypar.sharding.dims import SPATIAL
@@ -133,11 +133,6 @@ class Seen(NamedTuple):
     options: tuple[Options, Options]
     sizes: tuple[LocalSizes, LocalSizes]
 
-    @property
-    def factors(self) -> Factors:
-        """The factors of the level, if it is counted by itself."""
-        return apart_of(self.between, self.options, self.sizes[1], self.level.ways)
-
     def devices(self, end: int, places: Places | None = None) -> Costs:
         """Return the number of subgroups of the array that work for an end, on the axes of factors or for pairs of tuples."""
         found = _working(self.options[end], self.sizes[end], self.level)
@@ -224,9 +219,8 @@ def least(
 ) -> Costs:
     """Return the least cost of some elements by any line; what is no more than ``nothing`` has no fixed cost."""
     share = elements if devices is None else elements / devices
-    costs = reduce(
-        np.minimum, (share * each if once is None else share * each + once for each, once in lines)
-    )
+    each_line = (share * each if once is None else share * each + once for each, once in lines)
+    costs = reduce(np.minimum, each_line)
     return costs if lines[0][1] is None else costs * (elements > nothing)
 
 

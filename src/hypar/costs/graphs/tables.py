@@ -19,18 +19,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from hypar.costs.base import Cost, measured
-from hypar.costs.graphs.pricing import (
-    Places,
-    Seen,
-    added_costs,
-    columns,
-    descended,
-    level_costs,
-    spread,
-)
+from hypar.costs.graphs.pricing import Places, Seen, added_costs, columns, descended, level_costs, spread
 from hypar.errors import TableLimitError
 from hypar.network.nodes import PlanGraph, Tensor, kept_with_graph
-from hypar.sharding.amounts.factors import divides_image, factors_of, of_input
+from hypar.sharding.amounts.factors import apart_of, divides_image, factors_of, of_input
 from hypar.sharding.amounts.transfers import OUTERMOST, Network, Part, mapped, names_of
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.dims import SPATIAL
@@ -95,10 +87,7 @@ class Alike(NamedTuple):
 
 @kept_with_graph
 def _alike(
-    graph: PlanGraph,
-    options: tuple[tuple[Options, ...], ...],
-    ways: tuple[int, ...],
-    network: Network,
+    graph: PlanGraph, options: tuple[tuple[Options, ...], ...], ways: tuple[int, ...], network: Network
 ) -> Alike:
     """Return what may be computed together.
 
@@ -112,9 +101,8 @@ def _alike(
     for at, (layer, own) in enumerate(zip(graph.layers, options, strict=True)):
         layers.setdefault((layer.nest.unsized, own), []).append(at)
     sets: dict[Hashable, list[int]] = {}
-    for at, (tensor, between, parts) in enumerate(
-        zip(network.tensors, network.between, network.parts, strict=True)
-    ):
+    edges = zip(network.tensors, network.between, network.parts, strict=True)
+    for at, (tensor, between, parts) in enumerate(edges):
         pair = (options[tensor.producer], options[tensor.consumer])
         sets.setdefault((between, names_of(parts), *pair), []).append(at)
     every = {own for of_layer in options for own in of_layer}
@@ -175,9 +163,8 @@ class Tables:
         if alike.structure is not None and kept is None and not self.above.least:
             found = [self._nodes(members) for members in alike.layers]
             found += [term for members in alike.tensors for term in self._edges(members)]
-            return CostGraph.laid_out(
-                alike.structure, np.concatenate([own.reshape(-1) for own in found])[alike.order]
-            )
+            numbers = np.concatenate([own.reshape(-1) for own in found])[alike.order]
+            return CostGraph.laid_out(alike.structure, numbers)
         selected = [None] * len(self.nodes) if kept is None else kept
         cut: dict[Hashable, Costs] = {}
         nodes = [
@@ -200,11 +187,9 @@ class Tables:
         return _once(self.alike.layers, self._keys, lambda at: self._nodes([at])[0])
 
     @cached_property
-    def sizes(self) -> list[list[LocalSizes]]:
-        """For each layer its sizes above each level, for each tuple of the levels above."""
-        if len(self.levels) == 1:
-            return [[own] for own in self.above.sizes]
-        return _once(self.alike.layers, self._keys, self._sizes)
+    def left(self) -> list[list[tuple[LocalSizes, Cuts]]]:
+        """For each layer its sizes and the cuts of its input above each level, for each tuple of the levels above."""
+        return _once(self.alike.layers, self._keys, self._left)
 
     @cached_property
     def same(self) -> list[int]:
@@ -226,23 +211,14 @@ class Tables:
             for at, (layer, sizes, sums) in enumerate(every)
         ]
 
-    @cached_property
-    def cuts(self) -> list[list[Cuts]]:
-        """For each layer the cuts of its input above each level, for each tuple of the levels above."""
-        return _once(self.alike.layers, self._keys, self._cuts)
-
-    def _cuts(self, at: int) -> list[Cuts]:
-        above, place = self.above.inputs[at], of_input(self.graph.layers[at].nest)
-        found = [above.cuts]
+    def _left(self, at: int) -> list[tuple[LocalSizes, Cuts]]:
+        nest, sizes, cuts = self.graph.layers[at].nest, self.above.sizes[at], self.above.inputs[at].cuts
+        found = [(sizes, cuts)]
         for level, own in zip(self.levels[:-1], self.options[at], strict=False):
-            _, below = factors_of(place, ((WHOLE,), own), level.ways, found[-1])
-            found.append(below._replace(number=below.number.reshape(1, -1, 1)))
-        return found
-
-    def _sizes(self, at: int) -> list[LocalSizes]:
-        nest, found = self.graph.layers[at].nest, [self.above.sizes[at]]
-        for level, own in zip(self.levels[:-1], self.options[at], strict=False):
-            found.append(found[-1].divided(nest, own, level.ways))
+            _, below = factors_of(of_input(nest), ((WHOLE,), own), level.ways, cuts)
+            sizes = sizes.divided(nest, own, level.ways)
+            cuts = below._replace(number=below.number.reshape(1, -1, 1))
+            found.append((sizes, cuts))
         return found
 
     def _nodes(self, members: list[int]) -> Costs:
@@ -258,20 +234,16 @@ class Tables:
     def items(self, index: int, members: Sequence[int]) -> dict[str, Costs]:
         """Return the costs inside layers that are alike at one of the levels, item by item, ``[layers, tuples above, options]``."""
         cost, level, options = self.cost, self.levels[index], self.options[members[0]][index]
-        layers, sizes = [self.graph.layers[at] for at in members], [self.sizes[at][index] for at in members]
+        layers = [self.graph.layers[at] for at in members]
         sums = [self.above.network.sums[at] for at in members]
-        nests, cuts = [layer.nest for layer in layers], [self.cuts[at][index] for at in members]
-        rates = self.rates[index][0]
+        sizes, cuts = zip(*[self.left[at][index] for at in members], strict=True)
+        nests, rates = [layer.nest for layer in layers], self.rates[index][0]
         found = added_costs(nests, options, sizes, level, sums, cuts, rates, bound=self.above.least)
         if level.innermost:
             # Equal layers share one nest, and equal sizes are one object.
-            keys = [
-                (id(layer.nest), id(own), measured(cost, layer))
-                for layer, own in zip(layers, sizes, strict=True)
-            ]
-            every = _once(
-                [range(len(layers))], keys, lambda at: cost.compute(level, layers[at], options, sizes[at])
-            )
+            keys = [(id(nests[at]), id(own), measured(cost, layers[at])) for at, own in enumerate(sizes)]
+            of_one = partial(cost.compute, level, options=options)
+            every = _once([range(len(layers))], keys, lambda at: of_one(layers[at], sizes=sizes[at]))
             nothing = np.zeros((sizes[0].fractions.shape[1], len(options)))
             if any(own is not None for own in every):
                 found["compute"] = np.stack([nothing if own is None else own for own in every])
@@ -295,41 +267,36 @@ class Tables:
         parts = _stacked([above.network.parts[at] for at in members])
         every = [above.tensors[at] for at in members]
         if not self.apart:
-            rows = {
-                name: np.array([getattr(each.products, name) for each in every])[None, :, None]
-                for name in names
-            }
-            products = OUTERMOST._replace(**rows)
+            above_each = [own.products for own in every]
+            products = mapped(lambda *own: np.array(own)[None, :, None], *above_each, names=names)
         # Without rows to divide all tensors have the same factors.
         whose = [*map(id, every)] if self.alike.reaching else [0] * len(every[:1])
         cuts = {of: own.cuts for of, own in zip(whose, every, strict=False)}
         terms, total = [], np.zeros((1, 1, 1))
         for index, (level, places) in enumerate(zip(self.levels, self._places(one, pair), strict=True)):
-            read = _beside([self.sizes[tensor.consumer][index] for tensor in tensors])
-            made = read if self.apart else _beside([self.sizes[tensor.producer][index] for tensor in tensors])
+            read = _beside([self.left[own.consumer][index][0] for own in tensors])
+            made = read if self.apart else _beside([self.left[own.producer][index][0] for own in tensors])
             options = (self.options[one.producer][index], self.options[one.consumer][index])
             seen = Seen(level, between, options, (made, read))
             if self.apart:
                 copies = OUTERMOST._replace(need=level.copies(read, ends[1].nest, one.operand)[:, None])
-                term = level_costs(parts, copies, seen.factors, seen, self.rates[index])
+                factors = apart_of(between, options, read, level.ways)
+                term = level_costs(parts, copies, factors, seen, self.rates[index])
                 terms.append(term.min(axis=1, keepdims=True) if above.least else term)
                 continue
             if places is not None:
                 products = mapped(lambda own, places=places: descended(own, places), products, names=names)
                 total = descended(total, places)
                 cuts = {of: own._replace(number=descended(own.number, places)) for of, own in cuts.items()}
-            found = {
-                of: factors_of(between, options, level.ways, own, partial(spread, places=places))
-                for of, own in cuts.items()
-            }
+            by = partial(spread, places=places)
+            found = {of: factors_of(between, options, level.ways, own, by) for of, own in cuts.items()}
             cuts = {of: below for of, (_, below) in found.items()}
             factors = mapped(_beside_one_another, *[found[of][0] for of in whose])
             bound = None
             if above.least:
                 bound = ~divides_image(between, options, level.ways, above.network.images[members[0]])
-            total = total + level_costs(
-                parts, products, factors, seen, self.rates[index], places, bound=bound
-            )
+            rates = self.rates[index]
+            total = total + level_costs(parts, products, factors, seen, rates, places, bound=bound)
             if index + 1 < len(self.levels):
                 products = mapped(operator.mul, products, factors, names=names)
         if not self.apart:
@@ -370,19 +337,17 @@ class Tables:
         kept = _shared(self.nodes, _promising(self.nodes, known))
         pairs = self._pairs(kept)
         if pairs > MOST_PAIRS:
-            message = (
-                f"search 'joint': found {pairs:,} pairs of choices over all levels; allowed: {MOST_PAIRS:,}"
-            )
-            raise TableLimitError(message, pairs, MOST_PAIRS)
+            found = f"found {pairs:,} pairs of choices over all levels; allowed: {MOST_PAIRS:,}"
+            raise TableLimitError(f"search 'joint': {found}", pairs, MOST_PAIRS)
         left = _promising(self._least(kept), known)
-        found = _shared(self.nodes, [own[keep] for own, keep in zip(kept, left, strict=True)])
+        kept = _shared(self.nodes, [own[keep] for own, keep in zip(kept, left, strict=True)])
         # While a matrix is built, its pairs take as much again for each of up to three products.
-        stored = 4 * self._pairs(found)
+        stored = 4 * self._pairs(kept)
         if not budget.allows(stored=stored):
             most = int(budget.limits.bytes / ENTRY_BYTES)
             message = f"search 'joint': would hold tables of {stored:,} entries; allowed: {most:,}"
             raise TableLimitError(message, stored, most)
-        return self.built(found), found
+        return self.built(kept), kept
 
     def _least(self, kept: Sequence[Indices]) -> list[Costs]:
         """Return the cost of each of some tuples, with half of the least cost of a pair of each edge."""

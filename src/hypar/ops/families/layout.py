@@ -43,11 +43,8 @@ class Stated(Op):
             return dict(self.shape)
         given = {dim: size for dim in VOLUME[1:] if (size := getattr(self, dim)) is not None}
         known = ((), VOLUME[2:], VOLUME[1:])
-        fits(
-            (*given,) in known,
-            " and ".join(given),
-            "height and width, both or neither, and depth beside both",
-        )
+        allowed = "height and width, both or neither, and depth beside both"
+        fits((*given,) in known, " and ".join(given), allowed)
         return {"channels": self.channels or 1, **given}
 
 

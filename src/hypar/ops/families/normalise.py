@@ -62,13 +62,9 @@ class Norm(Op):
         read, own, channelwise = run.read("input"), run.nest.sums["square"], "weight" in self.back
         over = [dim for dim in read.dims if dim not in own.dims]
         share = 1 / math.prod([*(run.nest.sizes[dim] for dim in over), *own.together.values()])
-        sums = {
-            "square": product((read, read), own.dims),
-            **({"sum": read.sum(over)} if self.centred else {}),
-        }
-        means = {name: run.total(name, terms) * share for name, terms in sums.items()}
-        mean = means.get("sum", Var((), 0.0))
-        variance = means["square"] - mean * mean + EPSILON
+        square = run.total("square", product((read, read), own.dims)) * share
+        mean = run.total("sum", read.sum(over)) * share if self.centred else Var((), 0.0)
+        variance = square - mean * mean + EPSILON
         inverse = variance.map(lambda own: own**-0.5, lambda own: -0.5 * own**-1.5)
         weight, bias = (
             run.read(name, shared=not channelwise) if name in run.nest.trained else Var((), without)
@@ -183,11 +179,9 @@ class TopK(Softmax):
     def _facts(self, shape: Shape) -> Facts:
         found, most = super()._facts(shape), shape[self.over[0]]
         (size, rest), best = divmod(most, self.groups), self.groups if self.best is None else self.best
-        fits(
-            not rest and best <= self.groups and self.count <= best * size,
-            f"count {self.count} of the best {best} of {self.groups} groups of {most} {self.over[0]}",
-            "groups of equal size, as many and as large as the count needs",
-        )
+        within = not rest and best <= self.groups and self.count <= best * size
+        asked = f"count {self.count} of the best {best} of {self.groups} groups of {most} {self.over[0]}"
+        fits(within, asked, "groups of equal size, as many and as large as the count needs")
         return found
 
     def _value(self, run: Run, read: Var) -> Var:

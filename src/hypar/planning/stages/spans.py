@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from hypar.errors import OptionError, TableLimitError, shown, suggestion
-from hypar.network.nodes import PlanGraph
-from hypar.network.training import block_of
+from hypar.network.nodes import PlanGraph, block_of
 from hypar.plan.stages import FLUSHES
 from hypar.planning.folding import counted_from, kinds_of
 from hypar.planning.pins import parse_pin

@@ -185,7 +185,7 @@ class Planner:
             # If one of two layers is empty here, nothing moves between them inside the group.
             empty = [layer.empty for layer in graph.layers]
             tensors = tuple(one for one in graph.tensors if not (empty[one.producer] or empty[one.consumer]))
-            graph = graph._replace(tensors=tensors)
+            graph = replace(graph, tensors=tensors)
         return replace(question_of(request, graph, pins, self.element_bytes), entered=entered)
 
     def priced(self, branch: Branching, entered: State | None) -> Branching:

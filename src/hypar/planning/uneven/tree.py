@@ -231,7 +231,7 @@ def graph_of_group(
             shape = tuple((own, part(size) if own == name else size) for own, size in tensor.shape)
             tensor = tensor._replace(elements=part(tensor.elements), shape=shape)  # noqa: PLW2901
         tensors.append(tensor)
-    return graph._replace(layers=tuple(layers), tensors=tuple(tensors))
+    return replace(graph, layers=tuple(layers), tensors=tuple(tensors))
 
 
 def state_above(graph: PlanGraph, convention: str) -> State | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.document import Column, Document, Note, Table
 from hypar.errors import InputError
+from hypar.network.training import AS_USUAL
 from hypar.plan.records import Score, origin_of
 from hypar.planning.resolved import cost_convention
 from hypar.reports import steps, words
@@ -183,12 +184,12 @@ def _schedule_notes(stages: StagesRecord | None) -> Iterator[Note]:
     yield Note("stages", f"{by}; the costliest is busy {format_seconds(stages.bottleneck_s)} a step")
 
 
-def _training_notes(own: TrainingRecord | None) -> Iterator[Note]:
-    if own is not None:
-        parts = f"{own.microbatches} microbatches a mini-batch" if own.microbatches else ""
-        shares = f"ZeRO {own.zero}" if own.zero else ""
-        again = f"recompute {own.recompute}" if own.recompute else ""
-        yield Note("training", ", ".join(filter(None, (parts, own.precision, shares, again))))
+def _training_notes(own: TrainingRecord) -> Iterator[Note]:
+    parts = f"{own.microbatches} microbatches a mini-batch" if own.microbatches > 1 else ""
+    shares = f"ZeRO {own.zero}" if own.zero else ""
+    again = f"recompute {own.recompute}" if own.recompute != AS_USUAL.recompute else ""
+    if said := ", ".join(filter(None, (parts, own.precision, shares, again))):
+        yield Note("training", said)
 
 
 def _count(number: int, name: str, plural: str = "s") -> str:

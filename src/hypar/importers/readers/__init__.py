@@ -1,1 +1,0 @@
-"""Readers of files of other formats, each under the ending of its files."""
