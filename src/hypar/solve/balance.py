@@ -55,22 +55,16 @@ def balance(times: Quadratics, most: Sequence[float] | None = None) -> tuple[flo
     ends = [1.0] * len(rows) if most is None else [min(1.0, end) for end in most]
     if math.fsum(ends) < 1:
         return None
-    low = max(min(_extremes(row, end)) for row, end in zip(rows, ends, strict=True))
-    high = max(max(_extremes(row, end)) for row, end in zip(rows, ends, strict=True))
-    least = _shares_within(rows, ends, low)
-    if least is not None:
-        return least
-    found = _shares_within(rows, ends, high)
-    while found is not None and low < high:
-        middle = low + (high - low) / 2
-        if middle in {low, high}:
-            break
+    reached = [_extremes(row, end) for row, end in zip(rows, ends, strict=True)]
+    low, high = max(map(min, reached)), max(map(max, reached))
+    least, found = (_shares_within(rows, ends, limit) for limit in (low, high))
+    while least is None and low < (middle := low + (high - low) / 2) < high:
         tried = _shares_within(rows, ends, middle)
         if tried is None:
             low = middle
         else:
             high, found = middle, tried
-    return found
+    return found if least is None else least
 
 
 def linear(work: Sequence[float], moved: Sequence[float]) -> tuple[float, ...]:

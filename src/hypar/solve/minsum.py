@@ -198,10 +198,10 @@ class _Kind:
     def __init__(self, form: Form, tables: Sequence[Pair]) -> None:
         self.form, self.tables = form, tables
         self.left: Costs = form.least(tables)
-        self.lowest: Costs = np.zeros(len(self.left))
+        self.lowest: Costs = np.zeros((1,) * self.left.ndim)
         if self.left.size <= SHARED or self.left.ndim == 1:
-            self.lowest = self.left.min(axis=tuple(range(1, self.left.ndim)))
-            self.left = self.left - self._spread(self.lowest, self.left.ndim)
+            self.lowest = self.left.min(axis=tuple(range(1, self.left.ndim)), keepdims=True)
+            self.left = self.left - self.lowest
         self._best: dict[tuple[int, tuple[int, ...]], list[int]] = {}
 
     def best(self, problem: int, others: tuple[int, ...]) -> list[int]:
@@ -228,17 +228,15 @@ class _Kind:
 
         ``above`` is what the table that this step leaves lacks of it; None if that is a number.
         """
-        lowest = self._spread(self.lowest, self.left.ndim)
-        full, rest = self.form.total(self.tables) + ((0.0 if above is None else above) - lowest)[:, None], []
+        full, rest = (
+            self.form.total(self.tables) + ((0.0 if above is None else above) - self.lowest)[:, None],
+            [],
+        )
         for at in lower:
             axes, table = self.form.axes[at], _whole(self.tables[at])
             least = full.min(axis=tuple(axis + 1 for axis in range(full.ndim - 1) if axis not in axes))
             rest.append(least.transpose(0, *[sorted(axes).index(axis) + 1 for axis in axes]) - table)
         return full.min(axis=tuple(range(2, full.ndim))), rest
-
-    @staticmethod
-    def _spread(lowest: Costs, axes: int) -> Costs:
-        return lowest.reshape(-1, *[1] * (axes - 1))
 
 
 class Solved:
@@ -272,7 +270,7 @@ class Solved:
                 known[key].left = self._shared(known[key].left)
             self._kinds.append(known[key])
             tables.append(known[key].left)
-            self.lowest = self.lowest + known[key].lowest
+            self.lowest = self.lowest + known[key].lowest.reshape(-1)
 
     def _shared(self, table: Costs) -> Costs:
         # Large tables are seldom equal.
@@ -294,9 +292,8 @@ class Solved:
     def of_last_two(self) -> Costs:
         """Return the least of the first problem with each choice of the two nodes that leave last, ``[last one, the one before]``."""
         before, last = self._kinds[-2:]
-        rest = (
-            last.form.total(last.tables)[0] - before.left[0] + (self.lowest - last.lowest - before.lowest)[0]
-        )
+        lowest = self.lowest[0] - last.lowest.item() - before.lowest.item()
+        rest = last.form.total(last.tables)[0] - before.left[0] + lowest
         each = before.form.total(before.tables)[0]
         return np.asarray(each.reshape(len(each), -1) + rest).T
 

@@ -153,13 +153,11 @@ def _step(structure: Structure, node: int, scope: Scope, tables: Mapping[int, Sc
         for other in scope
         if other not in wide
     }
-    step = Step(node, scope, [*numbers], axes, lower, None, table, table * sizes[node], table * sizes[node])
-    if not beside:
-        return step
-    over = max(beside, key=lambda other: len(beside[other][0]))
-    others = table // sizes[over]
-    work = others * (entries_computed(*beside[over]) + sizes[node])
-    return step._replace(over=names.index(over), summed=others * sizes[node], work=work)
+    over = max(beside, key=lambda other: len(beside[other][0]), default=node)
+    others = table // (sizes[over] if beside else 1)
+    work = others * (sizes[node] + (entries_computed(*beside[over]) if beside else 0))
+    place = names.index(over) or None
+    return Step(node, scope, [*numbers], axes, lower, place, table, others * sizes[node], work)
 
 
 def _digits(structure: Structure, ends: Scope, tables: Sequence[int]) -> tuple[Scope, Scope]:
