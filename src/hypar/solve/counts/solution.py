@@ -18,7 +18,7 @@ import numpy as np
 
 from hypar.solve.cost_graph import structure_of
 from hypar.solve.counts.forms import further_costs, priced
-from hypar.solve.counts.pivots import Chain, blocks_of
+from hypar.solve.counts.pivots import Chain, blocks_of, ordered
 from hypar.solve.counts.relaxed import STEPS, Relaxed
 from hypar.solve.counts.states import MOST_LEVELS, ROUNDING, number_of_states
 from hypar.solve.limits import ENTRY_BYTES, checkpoint
@@ -173,22 +173,11 @@ class Columns:
         return float(sum(costs.item() for costs in (*nodes, *links)))
 
     def greedy(self) -> Found:
-        """Return a plan of first options, with every level chosen anew once, from the innermost one on."""
-        orders = np.array([*map(self._first, range(len(self.offered)))])
+        """Return a plan of each layer's first state, with every level chosen anew once, from the innermost one on."""
+        orders = np.array([ordered(self.graph.states_of(node)[0]) for node in range(len(self.offered))])
         for level in reversed(range(len(self.groups))):
             orders = self.renewed(orders, [(level,)])[0]
         return Found(orders, self.cost(orders))
-
-    def _first(self, node: int) -> list[int]:
-        """Return the first option that each level offers, as often as the layer may take it."""
-        limit, found = self.graph.limit(node), list[int]()
-        products = dict.fromkeys(range(self.graph.options(node)), 1)
-        for group in self.groups.tolist():
-            offered, ways = self.offered[node][group], self.cells.ways[group]
-            within = (at for at in offered if limit is None or products[at] * ways <= limit.most[at])
-            found.append(next(within, offered[-1]))
-            products[found[-1]] *= ways
-        return found
 
     def improving(self, plan: Found, width: int) -> Iterator[Found]:
         """Yield better and better plans, until no choice of some levels anew improves the last one."""
@@ -247,14 +236,14 @@ class Columns:
         nodes, links = [], []
         for node, terms in enumerate(self.terms):
             further, options = graph.own[node] if graph.own else None, (graph.options(node), names[node])
-            key: object = (id(terms), id(further), graph.limit(node), id(self.offered[node]), names[node])
+            key: object = (id(terms), id(further), id(self.offered[node]), names[node])
             if key not in known:
                 counts[options] = here = self._counts(options[0], orders[node], taken, own)
                 known[key] = graph.costs(node, terms, here) + _barred(self.offered[node], own, options[0])
             nodes.append(known[key])
         for (source, target, form), powers in zip(graph.links, self.powers, strict=True):
             pair = (orders[source], orders[target])
-            late = form.idle is not None or bool(form.once and self.cells.latencies)
+            late = bool(form.idle or (form.once and self.cells.latencies))
             same = (names[source], names[target]) if late else tuple(own[pair].tobytes() for own in powers)
             key = (id(form), *same)
             if key not in known:
