@@ -146,6 +146,9 @@ class CostGraph:
         equal sums tie whichever solver adds them up. Arrays that several nodes or edges share stay shared; a graph
         whose costs are such multiples already, as whole numbers of bytes are, is returned as it is.
         """
+        if "entries" in self.__dict__:
+            each = np.maximum.reduceat(np.abs(self.entries), self.structure.starts)
+            return CostGraph.laid_out(self.structure, rounded(self.entries, places_of(float(each.sum()))))
         often, distinct = Counter(map(id, self._arrays())), self._distinct()
         largest = [float(np.abs(costs).max()) * often[key] for key, costs in distinct.items()]
         exact = {key: rounded(costs, places_of(math.fsum(largest))) for key, costs in distinct.items()}
@@ -153,12 +156,6 @@ class CostGraph:
             return self
         edges = [edge._replace(terms=tuple([exact[id(term)] for term in edge.terms])) for edge in self.edges]
         return CostGraph([exact[id(costs)] for costs in self.nodes], edges)
-
-    def summable_entries(self) -> Costs:
-        """Return the entries, rounded in the same way."""
-        entries = self.entries
-        largest = np.maximum.reduceat(np.abs(entries), self.structure.starts)
-        return rounded(entries, places_of(float(largest.sum())))
 
     def grain(self) -> float:
         """Return the largest power of two that every cost of a summable graph is a multiple of; 0 if all are 0."""

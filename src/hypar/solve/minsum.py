@@ -62,7 +62,7 @@ def optimum(problem: CostGraph) -> tuple[int, ...]:
     """
     search = min_sum(problem.structure)
     if search.program is not None:
-        return search.first(search.program.run(problem.summable_entries()))
+        return search.first(search.program.run(problem.summable().entries))
     return search.first(solved(problem.summable()).of_step)
 
 
@@ -121,12 +121,9 @@ class MinSum:
         bits = max(self.sizes, default=1).bit_length()
         least: list[dict[Row, int]] = []
         for step, rows in zip(self.steps, self._taken(best), strict=True):
-            own = {}
+            place, own = bits * step.node, {}
             for others, found in rows.items():
-                whole = [
-                    (pick << bits * step.node) + sum([least[low][row] for low, row in below])
-                    for pick, below in found
-                ]
+                whole = [(pick << place) + sum([least[low][row] for low, row in of]) for pick, of in found]
                 own[others] = min(whole)
             least.append(own)
         digits = sum(own.get((), 0) for own in least)

@@ -80,17 +80,11 @@ def least_bottleneck(costs: Callable[[int], Costs], spans: int, items: int) -> f
     return _bottleneck(_nonempty(costs, spans, items), spans, items)
 
 
-def require_entries(items: int, spans: int) -> None:
-    """Raise ``TableLimitError`` if a partition would take too many entries, before any cost is computed for it."""
-    entries = max(spans, LEAST_SPANS) * items**2
-    if entries > MOST_ENTRIES:
-        found = f"partition: {items:,} items in {spans:,} spans would take {entries:,} entries"
-        raise TableLimitError(f"{found}; allowed: {MOST_ENTRIES:,}", entries, MOST_ENTRIES)
-
-
 def _nonempty(costs: Callable[[int], Costs], spans: int, items: int) -> Callable[[int], Costs]:
     """Return the same costs with empty spans made infinite, once where spans one after another have one array."""
-    require_entries(items, spans)
+    if (entries := max(spans, LEAST_SPANS) * items**2) > MOST_ENTRIES:
+        found = f"partition: {items:,} items in {spans:,} spans would take {entries:,} entries"
+        raise TableLimitError(f"{found}; allowed: {MOST_ENTRIES:,}", entries, MOST_ENTRIES)
     nonempty = np.arange(items + 1) > np.arange(items)[:, None]
     last: list[Costs] = []
 

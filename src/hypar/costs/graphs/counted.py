@@ -421,7 +421,7 @@ def _further(
         key = (layer.nest, measured(cost, layer), own, in_groups, inside, by.prices, count, kept, most)
         if key not in known:
             states = _states(problem, at, layer, own, most)
-            costs = _work(by, level, layer, own, problem, states, kept)
+            costs = _work(by, level, layer, own, problem, states, kept) + np.zeros(len(states))
             costs = costs + _late(problem, len(own.dims), inside, states, late=layer.weighted or layer.rest)
             known[key] = Own(states=states, costs=count * costs)
         found.append(known[key])
@@ -439,8 +439,10 @@ def _late(
 
 def _work(
     cost: Cost, level: Level, layer: PlanNode, own: Offered, problem: CountGraph, states: Numbers, kept: Kept
-) -> Costs:
+) -> Costs | float:
     """Return the least cost of the work and the bytes on a device, with any part of the batch's cuts in height and width."""
+    if not cost.counts_work:
+        return 0.0
     names, count, sizes = (*own.dims, *own.replaced), len(own.dims), np.unique(problem.cells.ways)
     alike = (sizes[:, None] == np.array(problem.cells.ways)).astype(np.int8)
     depths = tuple((alike @ np.array(problem.cells.sizes)).tolist())

@@ -187,8 +187,7 @@ class CountGraph:
 
     def costs(self, node: int, terms: tuple[Term, ...], states: Counts) -> Costs:
         """Return the cost of a layer by some terms, with its further ones, for states ``[..., groups, options]``."""
-        found = node_costs(terms, states.reshape(-1, *states.shape[-2:]), self.cells)
-        return found.reshape(states.shape[:-2]) + (self.own[node].of(states) if self.own else 0.0)
+        return node_costs(terms, states, self.cells) + (self.own[node].of(states) if self.own else 0.0)
 
 
 def merged(terms: Iterable[Term], options: int) -> tuple[Term, ...]:
@@ -201,12 +200,12 @@ def merged(terms: Iterable[Term], options: int) -> tuple[Term, ...]:
 
 
 def node_costs(terms: tuple[Term, ...], states: Counts, cells: Cells) -> Costs:
-    """Return the cost of terms for each state ``[states, cells, options]``."""
-    total: Costs = np.zeros(len(states))
+    """Return the cost of terms for each state ``[..., cells, options]``."""
+    total: Costs = np.zeros(states.shape[-3::-1])
     for weight, options in terms:
         powers = states @ np.array(options, dtype=np.int8)
         total += reduce(np.add, cells.products(cells.by_group(powers.T), weight))
-    return total
+    return total.T
 
 
 def pair_costs(form: Form, made: Numbers, read: Numbers, cells: Cells) -> Costs:

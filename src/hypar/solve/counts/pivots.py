@@ -13,17 +13,18 @@ from counts that cost little more than the bound, and are left out where what th
 from __future__ import annotations
 
 from collections import Counter
+from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.solve.cost_graph import CostGraph
+from hypar.solve.cost_graph import CostGraph, structure_of
 from hypar.solve.counts.forms import EVERYWHERE, pair_costs
 from hypar.solve.counts.states import splits
 from hypar.solve.edge import Edge
 from hypar.solve.minsum import solved
-from hypar.solve.order import components
+from hypar.solve.order import components, neighbours
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -86,49 +87,33 @@ def blocks_of(ends: Sequence[Ends], nodes: int) -> list[Block] | None:
         >>> [block.meets for block in blocks_of([(0, 1), (1, 2), (0, 2), (2, 3)], 4)]
         [(2, 0), (2, 3)]
     """
-    near: list[set[int]] = [set() for _ in range(nodes)]
-    for one, other in ends:
-        near[one].add(other)
-        near[other].add(one)
+    near = neighbours(structure_of((2,) * nodes, tuple(ends)))
     parts = sorted(map(sorted, components(near)))
-    met = Counter(node for own in parts for node in own)
+    met = Counter(chain.from_iterable(parts))
     orders = [_order(own, [node for node in own if met[node] > 1], near) for own in parts]
     return [_block(own, ends) for own in orders] if all(orders) else None
 
 
 def _block(nodes: Sequence[int], ends: Sequence[Ends]) -> Block:
     places = {node: at for at, node in enumerate(nodes)}
-    links = [
-        (link, (places[one], places[other]))
-        for link, (one, other) in enumerate(ends)
-        if one in places and other in places
-    ]
-    return Block(tuple(nodes), tuple(sorted(links, key=lambda own: own[1])))
+    inside = [(link, own) for link, own in enumerate(ends) if places.keys() >= {*own}]
+    links = [(link, (places[one], places[other])) for link, (one, other) in inside]
+    return Block(tuple(nodes), tuple(sorted(links, key=itemgetter(1))))
 
 
 def _order(nodes: Sequence[int], ports: Sequence[int], near: Sequence[set[int]]) -> list[int]:
-    """Return the nodes of a block, its pivot first, at a port if possible; none if it has no pivot."""
+    """Return the nodes of a block, its pivot first, at a port if possible, the others from the other port on; none if it has no pivot."""
     for pivot in (*reversed(ports), *nodes):
-        rest = [node for node in nodes if node != pivot]
-        port, *more = [node for node in ports if node != pivot] or rest[:1]
-        forest = [] if more else _forest(rest, port, near)
-        if forest:
-            return [pivot, *forest]
+        rest = {*nodes} - {pivot}
+        port, *more = [node for node in ports if node != pivot] or [min(rest)]
+        # A block is connected without any node of it, so that it is a tree then if it has a link less than nodes.
+        if not more and sum(len(near[node] & rest) for node in rest) == 2 * (len(rest) - 1):
+            found, todo = [pivot], [port]
+            while todo:
+                found.append(todo.pop())
+                todo += sorted(near[found[-1]] & rest - {*found})
+            return found
     return []
-
-
-def _forest(nodes: Sequence[int], port: int, near: Sequence[set[int]]) -> list[int]:
-    """Return some nodes from the port on, each behind its only neighbour among those before it; none if one has several."""
-    found: list[int] = []
-    todo = [*reversed(nodes), port]
-    while todo:
-        node = todo.pop()
-        if node not in found:
-            if len(near[node] & {*found}) > 1:
-                return []
-            found.append(node)
-            todo += sorted(near[node] & {*nodes} - {*found})
-    return found
 
 
 class Table:
@@ -292,11 +277,11 @@ def _wholeness(end: Classes, option: int) -> int:
 
 
 class Path(NamedTuple):
-    """The best path through the tables: the state of each node at which blocks may meet, and the tables of its entries that are not exact."""
+    """The best path through the tables: the state of each node at which blocks may meet, and its entries that are not exact."""
 
     states: dict[int, int]
     bound: float
-    open: dict[tuple[int, tuple[int, int]], Table]
+    open: list[tuple[Table, tuple[int, int]]]
 
 
 class Chain:
@@ -305,34 +290,28 @@ class Chain:
     def __init__(self, relaxed: Relaxed, blocks: Sequence[Block]) -> None:
         self.relaxed = relaxed
         tables: dict[object, Table] = {}
+        self.blocks: list[tuple[Block, Table]] = []
         for block in blocks:
-            key = self._key(block)
-            tables[key] = tables[key] if key in tables else Table(relaxed, block)
-        self.blocks = [(block, tables[self._key(block)]) for block in blocks]
+            forms = tuple((relaxed.graph.links[link].form, ends) for link, ends in block.links)
+            key = (tuple(id(relaxed.nodes[node]) for node in block.nodes), forms)
+            if key not in tables:
+                tables[key] = Table(relaxed, block)
+            self.blocks.append((block, tables[key]))
         inner = {node for block in blocks for node in block.nodes[2:]}
         self.ports = [node for node in range(len(relaxed.nodes)) if node not in inner]
 
-    def _key(self, block: Block) -> object:
-        links, nodes = self.relaxed.graph.links, self.relaxed.nodes
-        forms = tuple((links[link].form, ends) for link, ends in block.links)
-        return tuple(id(nodes[node]) for node in block.nodes), forms
-
     def best(self, known: float, *, exact_only: bool = False) -> Path:
         """Return the best path through the tables, or through their exact entries alone; a plan costs ``known``."""
-        most = 2 * known + 1
+        most, at = 2 * known + 1, self.ports.index
         costs = {
-            key: (np.where(own.exact | (not exact_only), np.minimum(own.costs, most), most)[:, None],)
-            for key, own in {id(table): table for _, table in self.blocks}.items()
+            own: (np.where(own.exact | (not exact_only), np.minimum(own.costs, most), most)[:, None],)
+            for own in dict.fromkeys(table for _, table in self.blocks)
         }
-        at = self.ports.index
-        edges = [
-            Edge(at(pivot), at(port), costs[id(table)])
-            for pivot, port, table in ((*block.meets, table) for block, table in self.blocks)
-        ]
+        edges = [Edge(at(pivot), at(port), costs[table]) for ((pivot, port, *_), _), table in self.blocks]
         found = solved(CostGraph([self.relaxed.nodes[node] for node in self.ports], edges))
         states = dict(zip(self.ports, found.choices(), strict=True))
-        entries = [(table, block.entry(states)) for block, table in self.blocks]
-        left = {(id(table), entry): table for table, entry in entries if not table.exact[entry]}
+        entries = dict.fromkeys((table, block.entry(states)) for block, table in self.blocks)
+        left = [(table, entry) for table, entry in entries if not table.exact[entry]]
         return Path(states, float(found.lowest[0]), left)
 
     def close(self, path: Path, known: float) -> bool:
@@ -340,7 +319,7 @@ class Chain:
         gap = known - path.bound
         room = gap / max(1, len(self.blocks)) * FIRST_ROOM
         try:
-            for (_, entry), table in path.open.items():
+            for table, entry in path.open:
                 table.close(entry, gap, room, known * 1e-9)
         except TooMany:
             return False

@@ -67,8 +67,8 @@ class Relaxed:
             key = (terms, id(graph.own[node]) if graph.own else None, own.shape, own.tobytes())
             if key not in known:
                 known[key] = (own, graph.costs(node, terms, own))
-            self.states[node] = known[key][0]
-            self.nodes.append(known[key][1])
+            self.states[node], costs = known[key]
+            self.nodes.append(costs)
         found: dict[object, Costs] = {}
         self.pairs = {}
         for at, (source, target, form) in enumerate(graph.links):
@@ -124,9 +124,7 @@ class Relaxed:
     def _spanning(self, *, far: bool) -> list[int]:
         """Return the pairs of a spanning forest, those of layers near each other first, or those of layers far apart."""
         tree, found, ends = np.arange(len(self.nodes)), [], [edge[:2] for edge in self.pairs.values()]
-        for at in sorted(
-            range(len(ends)), key=lambda at: abs(ends[at][0] - ends[at][1]) * (-1 if far else 1)
-        ):
+        for at in sorted(range(len(ends)), key=lambda at: abs(ends[at][0] - ends[at][1]), reverse=far):
             one, other = tree[[*ends[at]]]
             if one != other:
                 tree[tree == other] = one

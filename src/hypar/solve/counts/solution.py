@@ -12,7 +12,7 @@ import math
 from functools import lru_cache, reduce
 from itertools import combinations_with_replacement
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -25,14 +25,12 @@ from hypar.solve.limits import ENTRY_BYTES, checkpoint
 from hypar.solve.minsum import Solved, min_sum
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from hypar.solve.counts.forms import CountGraph, Numbers
     from hypar.solve.edge import Costs, Indices
     from hypar.solve.limits import Budget
     from hypar.solve.minsum import MinSum
-
-Value = TypeVar("Value", bound="Hashable")
 
 AT_ONCE = 16
 """Sets of levels that are tried at once."""
@@ -147,12 +145,11 @@ class Columns:
     def __init__(self, graph: CountGraph) -> None:
         self.graph, self.cells, self.groups = graph, graph.cells, graph.groups
         self.alike = np.arange(len(graph.cells.sizes))[:, None] == self.groups
-        self.terms = _shared(graph.terms)
-        idle = graph.idle or (None,) * len(graph.nodes)
-        self.offered = _shared(
+        self.terms, idle = graph.terms, graph.idle or (None,) * len(graph.nodes)
+        self.offered = [
             tuple(tuple(option for option in at if option != own) or at for at in of)
             for of, own in zip(graph.offered, idle, strict=True)
-        )
+        ]
         powers = {form: form.powers for form in dict.fromkeys(link.form for link in graph.links)}
         self.powers = [powers[link.form] for link in graph.links]
 
@@ -232,14 +229,17 @@ class Columns:
         """
         graph, names = self.graph, [order.tobytes() for order in orders]
         known: dict[object, Costs] = {}
-        counts: dict[object, Indices] = {}
+        counts: dict[object, list[Numbers]] = {}
         nodes, links = [], []
-        for node, terms in enumerate(self.terms):
-            further, options = graph.own[node] if graph.own else None, (graph.options(node), names[node])
-            key: object = (id(terms), id(further), id(self.offered[node]), names[node])
+        for node, (terms, offered) in enumerate(zip(self.terms, self.offered, strict=True)):
+            options = graph.options(node)
+            key: object = (terms, id(graph.own[node]) if graph.own else None, offered, names[node])
             if key not in known:
-                counts[options] = here = self._counts(options[0], orders[node], taken, own)
-                known[key] = graph.costs(node, terms, here) + _barred(self.offered[node], own, options[0])
+                counts[options, names[node]] = here = self._met(
+                    np.eye(options, dtype=np.int8), (orders[node],), taken, own
+                )
+                states = np.stack(np.broadcast_arrays(*here), axis=-2)
+                known[key] = graph.costs(node, terms, states) + _barred(offered, own, options)
             nodes.append(known[key])
         for (source, target, form), powers in zip(graph.links, self.powers, strict=True):
             pair = (orders[source], orders[target])
@@ -253,33 +253,31 @@ class Columns:
                 ]
                 costs = reduce(np.add, priced(form, met, self.cells))
                 if late:
-                    made, read = (
-                        np.moveaxis(counts[graph.options(end), names[end]], 2, 0) for end in (source, target)
-                    )
-                    ends = (made[:, :, :, None], read[:, :, None])
+                    made, read = (counts[graph.options(end), names[end]] for end in (source, target))
+                    ends = ([one[:, :, None] for one in made], [other[:, None] for other in read])
                     costs = costs + further_costs(form, ends, (met[0], met[1]), self.cells)
                 sizes = [len(of) ** len(own) for of in (form.made, form.read)]
                 known[key] = np.broadcast_to(costs, (len(taken), *sizes))
             links.append(known[key])
         return nodes, links
 
-    def _counts(self, options: int, order: Indices, taken: Indices, own: tuple[int, ...]) -> Indices:
-        """Return how often a layer takes each option in each group, ``[sets, choices, groups, options]``."""
-        one, more = _ones(len(self.cells.sizes), options, own)
-        rest = one[self.groups, order].sum(axis=0) - one[list(own), order[taken]].sum(axis=1)
-        return np.asarray(rest[:, None] + more)
-
     def _met(
-        self, power: Numbers, pair: tuple[Indices, Indices], taken: Indices, own: Sequence[int]
+        self, table: Numbers, ends: tuple[Indices, ...], taken: Indices, own: Sequence[int]
     ) -> list[Numbers]:
-        """Return the exponent of each group, ``[sets, choices of the source, choices of the target]`` where it has a level of a set."""
-        here = power[pair] * self.alike
+        """Return the sum over the levels of each group of what a table has for the options of one or two layers there.
+
+        Returns:
+            ``[sets, choices of each layer, ...]``, the further axes those of the table.
+        """
+        here = np.einsum("gl,l...->gl...", self.alike, table[ends])
         rest = (here.sum(axis=1)[:, None] - here[:, taken].sum(axis=2)).astype(np.int8)
-        picks = [_picks(options, len(own)) for options in power.shape]
-        each = [(group, power[np.ix_(*pick)]) for group, *pick in zip(own, *picks, strict=True)]
+        apart, picks = (
+            (slice(None), *[None] * len(ends)),
+            [_picks(of, len(own)) for of in table.shape[: len(ends)]],
+        )
+        each = [(group, table[np.ix_(*pick)]) for group, *pick in zip(own, *picks, strict=True)]
         return [
-            left[:, None, None] + sum(more for at, more in each if at == group)
-            for group, left in enumerate(rest)
+            left[apart] + sum(more for at, more in each if at == group) for group, left in enumerate(rest)
         ]
 
 
@@ -289,21 +287,8 @@ def _picks(options: int, width: int) -> Indices:
     return np.indices((options,) * width).reshape(width, options**width)
 
 
-@lru_cache(maxsize=256)
-def _ones(groups: int, options: int, own: tuple[int, ...]) -> tuple[Numbers, Numbers]:
-    """Return the counts of a level with an option, ``[groups, options, groups, options]``, and those of every choice of levels of some groups."""
-    one = np.eye(groups * options, dtype=np.int8).reshape(groups, options, groups, options)
-    picks = zip(own, _picks(options, len(own)), strict=True)
-    return one, np.asarray(sum(one[group, pick] for group, pick in picks))
-
-
 @lru_cache(maxsize=1024)
 def _barred(offered: tuple[tuple[int, ...], ...], own: tuple[int, ...], options: int) -> Costs:
     """Return infinity for the choices that some group does not offer."""
     picks = zip(own, _picks(options, len(own)), strict=True)
     return np.where(np.all([np.isin(pick, offered[group]) for group, pick in picks], axis=0), 0.0, np.inf)
-
-
-def _shared(values: Iterable[Value]) -> list[Value]:
-    known: dict[Value, Value] = {}
-    return [known.setdefault(value, value) for value in values]

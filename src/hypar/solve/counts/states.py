@@ -131,9 +131,8 @@ class Cells(NamedTuple):
 @lru_cache(maxsize=64)
 def _powers(ways: int) -> Costs:
     """Return the powers of the ways; negative ones at negative indices."""
-    up = float(ways) ** np.arange(MOST_LEVELS + 1)
-    down = float(ways) ** -np.arange(MOST_LEVELS + 1.0)[:0:-1]
-    return np.concatenate([up, [0.0], down])
+    powers = np.arange(MOST_LEVELS + 1.0)
+    return np.asarray(float(ways) ** np.concatenate([powers, [-np.inf], -powers[:0:-1]]))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
