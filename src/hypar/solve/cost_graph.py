@@ -137,7 +137,7 @@ class CostGraph:
     @cached_property
     def entries(self) -> Costs:
         """The costs of all nodes, then of all edges of one term, one after another."""
-        return np.concatenate([costs.reshape(-1) for costs in self._arrays()])
+        return np.concatenate([costs.reshape(-1) for costs in self.arrays])
 
     def summable(self) -> CostGraph:
         """Return the graph with its costs rounded so little that all their sums are exact, in any order.
@@ -149,7 +149,7 @@ class CostGraph:
         if "entries" in self.__dict__:
             each = np.maximum.reduceat(np.abs(self.entries), self.structure.starts)
             return CostGraph.laid_out(self.structure, rounded(self.entries, places_of(float(each.sum()))))
-        often, distinct = Counter(map(id, self._arrays())), self._distinct()
+        often, distinct = Counter(map(id, self.arrays)), self._distinct()
         largest = [float(np.abs(costs).max()) * often[key] for key, costs in distinct.items()]
         exact = {key: rounded(costs, places_of(math.fsum(largest))) for key, costs in distinct.items()}
         if all((exact[key] == costs).all() for key, costs in distinct.items()):
@@ -193,12 +193,14 @@ class CostGraph:
         nodes = [float(costs[choice]) for costs, choice in zip(self.nodes, assignment, strict=True)]
         return nodes, [edge.at(assignment[edge.source], assignment[edge.target]) for edge in self.edges]
 
-    def _arrays(self) -> list[Costs]:
+    @property
+    def arrays(self) -> list[Costs]:
+        """The costs of each node, and the terms of each edge."""
         return [*self.nodes, *(term for edge in self.edges for term in edge.terms)]
 
     def _distinct(self) -> dict[int, Costs]:
         """Return the arrays by their ``id``, those that several nodes or edges share once."""
-        return {id(costs): costs for costs in self._arrays()}
+        return {id(costs): costs for costs in self.arrays}
 
     def _require_finite(self, sums: Iterable[Costs]) -> None:
         """Refuse the first node or edge with NaN or an infinity, which a sum never loses; a sum may overflow without."""

@@ -103,11 +103,9 @@ class MinSum:
 
     @cached_property
     def forms(self) -> list[Form]:
-        """The form of the sum of each step; equal ones are one object."""
-        known: dict[Form, Form] = {}
+        """The form of the sum of each step."""
         sizes = [tuple([self.sizes[name] for name in (step.node, *step.scope)]) for step in self.steps]
-        every = [Form(own, step.axes, step.over) for own, step in zip(sizes, self.steps, strict=True)]
-        return [known.setdefault(own, own) for own in every]
+        return [Form(own, step.axes, step.over) for own, step in zip(sizes, self.steps, strict=True)]
 
     @cached_property
     def program(self) -> Program | None:
@@ -259,7 +257,7 @@ class Solved:
         self._kinds: list[_Kind] = []
         for form, step in zip(search.forms, search.steps, strict=True):
             own = [tables[place] for place in step.tables]
-            key = (id(form), *map(id, own))
+            key = (form, *map(id, own))
             if key not in known:
                 if math.prod(form.sizes) > SHARED or any(isinstance(table, Edge) for table in own):
                     checkpoint()

@@ -64,20 +64,23 @@ def partition(
         TableLimitError: too many items.
     """
     items = len(seams) - 1
-    held = _nonempty(costs, spans, items)
-    bottleneck = _bottleneck(held, spans, items)
+    bottleneck = least_bottleneck(costs, spans, items)
     if bottleneck == np.inf or bottleneck > limit:
         return None
-    ends = _ends(held, spans, seams, bottleneck)
     bounds = [0]
-    for after in ends:
+    for after in _ends(_nonempty(costs, spans, items), spans, seams, bottleneck):
         bounds.append(int(after[bounds[-1]]))
     return Partition(tuple(bounds), bottleneck)
 
 
 def least_bottleneck(costs: Callable[[int], Costs], spans: int, items: int) -> float:
     """Return the cost of the costliest span of the cheapest partition, infinite if there is none; arguments as in ``partition``."""
-    return _bottleneck(_nonempty(costs, spans, items), spans, items)
+    held, best = _nonempty(costs, spans, items), np.full(items + 1, np.inf)
+    best[items] = 0
+    for span in reversed(range(spans)):
+        best[:items] = np.maximum(held(span), best).min(axis=1)
+        best[items] = np.inf
+    return float(best[0])
 
 
 def _nonempty(costs: Callable[[int], Costs], spans: int, items: int) -> Callable[[int], Costs]:
@@ -95,16 +98,6 @@ def _nonempty(costs: Callable[[int], Costs], spans: int, items: int) -> Callable
         return last[1]
 
     return held
-
-
-def _bottleneck(held: Callable[[int], Costs], spans: int, items: int) -> float:
-    """Return the least possible cost of the costliest span."""
-    best = np.full(items + 1, np.inf)
-    best[items] = 0
-    for span in reversed(range(spans)):
-        best[:items] = np.maximum(held(span), best).min(axis=1)
-        best[items] = np.inf
-    return float(best[0])
 
 
 def _ends(

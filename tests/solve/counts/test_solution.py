@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypar.solve.counts.pivots import blocks_of
 from hypar.solve.counts.solution import Columns, Found, improving
 from hypar.solve.limits import Budget
-from hypar.solve.order import components
+from hypar.solve.order import blocks_of, components
 from tests.counts import count_graphs, least, tiered
 from tests.effort import examples
 from tests.problems import bridges, chains, series_parallel, trees

@@ -18,11 +18,11 @@ import numpy as np
 
 from hypar.solve.cost_graph import structure_of
 from hypar.solve.counts.forms import further_costs, priced
-from hypar.solve.counts.pivots import Chain, blocks_of, ordered
-from hypar.solve.counts.relaxed import STEPS, Relaxed
+from hypar.solve.counts.pivots import STEPS, Chain, Relaxed, ordered
 from hypar.solve.counts.states import MOST_LEVELS, ROUNDING, number_of_states
 from hypar.solve.limits import ENTRY_BYTES, checkpoint
 from hypar.solve.minsum import Solved, min_sum
+from hypar.solve.order import blocks_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -229,8 +229,7 @@ class Bounded:
         """Yield an assignment, and a lower bound that holds however its sums were rounded."""
         structure = problem.structure
         exact, tables = tables_of(structure), self.tables(structure)
-        terms = [*problem.nodes, *[term for edge in problem.edges for term in edge.terms]]
-        rounding = ROUNDING * float(sum([np.abs(term).max() for term in terms]))
+        rounding = ROUNDING * float(sum([np.abs(costs).max() for costs in problem.arrays]))
         require_tables("bounded", tables)
         messages = Messages(problem, int(min(self.work, budget.limits.seconds * ENTRIES_PER_S)))
         best, bound = (0,) * len(problem.nodes), -math.inf
