@@ -57,23 +57,24 @@ def improving(graph: CountGraph, budget: Budget, *, bounded: bool = True) -> Ite
     search = Columns(graph)
     if not search.widest or not budget.allows(stored=_entries(graph, sizes, STEPS[0])):
         return
-    plan, relaxed = search.greedy(), Relaxed(graph, steps[0]) if bounded else None
+    plan = greedy = search.greedy()
+    relaxed = Relaxed(graph, steps[0]) if bounded else None
     bound = 0.0 if relaxed is None else max(relaxed.bound(), 0.0)
     yield _found(graph, plan, bound)
-    if bound < plan.cost * (1 - ROUNDING):
-        for better in search.improving(plan, search.widest):
-            plan = better
-            yield _found(graph, plan, bound)
-        if relaxed is None:
-            return
-        # A good plan leaves few of many states.
-        bound = max(bound, _narrowed(relaxed, plan.cost, steps))
-        wide = _entries(graph, sizes, WIDEST) * ENTRY_BYTES <= budget.limits.bytes
-        if wide and graph.links and not relaxed.pairs:
-            # Each tensor has more pairs of states than any step takes.
-            bound = max(bound, min(Relaxed(graph, WIDEST).bound(), plan.cost))
+    if bound >= plan.cost * (1 - ROUNDING):
+        return
+    for plan in search.improving(greedy, search.widest):
         yield _found(graph, plan, bound)
-    if relaxed is not None and bound < plan.cost * (1 - ROUNDING) and relaxed.complete:
+    if relaxed is None:
+        return
+    # A good plan leaves few of many states.
+    bound = max(bound, _narrowed(relaxed, plan.cost, steps))
+    wide = _entries(graph, sizes, WIDEST) * ENTRY_BYTES <= budget.limits.bytes
+    if wide and graph.links and not relaxed.pairs:
+        # Each tensor has more pairs of states than any step takes.
+        bound = max(bound, min(Relaxed(graph, WIDEST).bound(), plan.cost))
+    yield _found(graph, plan, bound)
+    if relaxed.complete:
         yield from _closed(relaxed, search, plan, bound)
 
 
@@ -96,12 +97,12 @@ def _entries(graph: CountGraph, sizes: Sequence[int], most: float) -> float:
 
 
 def _closed(relaxed: Relaxed, search: Columns, plan: Found, bound: float) -> Iterator[Found]:
-    """Yield better plans and bounds by the tables of blocks; nothing if a block has no pivot."""
-    graph = search.graph
-    blocks = blocks_of([link[:2] for link in relaxed.graph.links], len(relaxed.graph.nodes))
+    """Yield better plans and bounds by the tables of blocks; nothing if they have met, or if a block has no pivot."""
+    graph, more = search.graph, bound < plan.cost * (1 - ROUNDING)
+    blocks = blocks_of([link[:2] for link in graph.links], len(graph.nodes)) if more else None
     if blocks is None:
         return
-    chain, more = Chain(relaxed, blocks), True
+    chain = Chain(relaxed, blocks)
     while more:
         path = chain.best(plan.cost)
         # Exact entries alone are plans, of which the best one leaves less to be made exact.
