@@ -9,11 +9,11 @@ needs at most T
 from __future__ import annotations
 
 import math
-from itertools import pairwise, product
+from itertools import groupby, pairwise, product
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -96,7 +96,7 @@ def _extremes(row: Sequence[float], end: float) -> list[float]:
 
 def _shares_within(rows: list[list[float]], ends: list[float], limit: float) -> tuple[float, ...] | None:
     """Return shares that sum to 1 and keep every group within the limit; None if there are none."""
-    allowed = [list(_allowed(row, end, limit)) for row, end in zip(rows, ends, strict=True)]
+    allowed = [_allowed(row, end, limit) for row, end in zip(rows, ends, strict=True)]
     for picked in product(*allowed):
         least, largest = math.fsum(low for low, _ in picked), math.fsum(high for _, high in picked)
         if least <= 1 <= largest:
@@ -105,18 +105,13 @@ def _shares_within(rows: list[list[float]], ends: list[float], limit: float) -> 
     return None
 
 
-def _allowed(row: list[float], end: float, limit: float) -> Iterator[Interval]:
-    """Yield the intervals of shares that keep one group within the limit: one, two, or a single point."""
+def _allowed(row: list[float], end: float, limit: float) -> list[Interval]:
+    """Return the intervals of shares that keep one group within the limit: one, two, or a single point."""
     cuts = [0.0, *sorted(root for root in _roots(row, limit) if 0 < root < end), end]
-    inner = [_at(row, low + (high - low) / 2) <= limit for low, high in pairwise(cuts)]
-    start: float | None = None
-    for cut, before, after in zip(cuts, [False, *inner], [*inner, False], strict=True):
-        if after and not before:
-            start = cut
-        elif before and not after:
-            yield (cut if start is None else start), cut
-        elif not before and not after and _at(row, cut) <= limit:
-            yield cut, cut
+    runs = groupby(pairwise(cuts), lambda own: _at(row, own[0] + (own[1] - own[0]) / 2) <= limit)
+    found = [(own[0][0], own[-1][1]) for own in [[*run] for inside, run in runs if inside]]
+    points = [cut for cut in cuts if not any(low <= cut <= high for low, high in found)]
+    return sorted([*found, *[(cut, cut) for cut in points if _at(row, cut) <= limit]])
 
 
 def _roots(row: list[float], limit: float) -> list[float]:

@@ -134,11 +134,6 @@ class Found(NamedTuple):
     cost: float
     bound: float = -math.inf
 
-    @property
-    def exact(self) -> bool:
-        """Whether the plan is proven optimal."""
-        return self.bound >= self.cost
-
 
 class Columns:
     """The search for columns of a graph; no option is chosen that leaves devices idle."""
