@@ -177,7 +177,7 @@ def _states(problem: CountGraph, node: int, layer: PlanNode, own: Offered, sizes
     Copies are taken only where a level has too many ways for any dim.
 
     Raises:
-        UncountableError: the layer has too many states.
+        UncountableError: the layer has too many states, or none.
     """
     if number_of_states(problem.cells.sizes, problem.offered[node]) > MOST_STATES:
         raise UncountableError
@@ -199,6 +199,8 @@ def _states(problem: CountGraph, node: int, layer: PlanNode, own: Offered, sizes
         others = [option for option in options if own.dims[option] != COPIES]
         more = products[:, others] * ways[group] <= limits[others]
         within &= (states[:, group, own.dims.index(COPIES)] == 0) | ~more.any(axis=1)
+    if not within.any():
+        raise UncountableError
     return np.asarray(states[within])
 
 
