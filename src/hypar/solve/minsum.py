@@ -201,22 +201,18 @@ class _Kind:
 
     def best(self, problem: int, others: tuple[int, ...]) -> list[int]:
         """Return the best choices of the node in one problem, given those of its neighbours."""
-        key = (problem, others)
-        if key not in self._best:
-            costs = self._costs(problem, (slice(None), *others))
-            self._best[key] = np.flatnonzero(costs == costs.min()).tolist()
-        return self._best[key]
-
-    def _costs(self, problem: int, chosen: tuple[Any, ...]) -> Costs:
-        found: Costs = np.zeros(1)
-        for axes, table in zip(self.form.axes, self.tables, strict=True):
-            if isinstance(table, Edge):
-                (other,) = [chosen[axis] for axis in axes if axis]
-                found = found + table.beside(int(axes[0] == 0), other)
-            else:
-                own = table[problem if len(table) > 1 else 0].reshape([self.form.sizes[at] for at in axes])
-                found = found + own[tuple([chosen[axis] for axis in axes])]
-        return found
+        if (problem, others) not in self._best:
+            chosen: tuple[Any, ...] = (slice(None), *others)
+            costs: Costs = np.zeros(1)
+            for axes, table in zip(self.form.axes, self.tables, strict=True):
+                if isinstance(table, Edge):
+                    (other,) = [chosen[axis] for axis in axes if axis]
+                    costs = costs + table.beside(int(axes[0] == 0), other)
+                else:
+                    own = table[problem % len(table)].reshape([self.form.sizes[at] for at in axes])
+                    costs = costs + own[tuple([chosen[axis] for axis in axes])]
+            self._best[problem, others] = np.flatnonzero(costs == costs.min()).tolist()
+        return self._best[problem, others]
 
     def back(self, above: Costs | None, lower: Sequence[int]) -> tuple[Costs, list[Costs]]:
         """Return by how much the least of all rises with each choice of the node, and what tables that other steps left lack of it.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache, reduce
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -197,10 +197,10 @@ class Columns:
         by_groups: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
         for own in combinations_with_replacement(kinds.values(), width):
             # Levels of one kind stand for themselves in turn, if there are as many.
-            places = [sum(other is of for other in own[:at]) for at, of in enumerate(own)]
+            turns = {id(of): iter(of) for of in own}
+            levels = tuple([level for of in own for level in islice(turns[id(of)], 1)])
             touched = not changed or any(level in changed for of in own for level in of)
-            if touched and all(place < len(of) for place, of in zip(places, own, strict=True)):
-                levels = tuple(of[place] for place, of in zip(places, own, strict=True))
+            if touched and len(levels) == width:
                 by_groups.setdefault(tuple(self.groups[list(levels)].tolist()), []).append(levels)
         for sets in by_groups.values():
             for first in range(0, len(sets), AT_ONCE):
@@ -231,9 +231,8 @@ class Columns:
             options = graph.options(node)
             key: object = (terms, id(graph.own[node]) if graph.own else None, offered, names[node])
             if key not in known:
-                counts[options, names[node]] = here = self._met(
-                    np.eye(options, dtype=np.int8), (orders[node],), taken, own
-                )
+                one = np.eye(options, dtype=np.int8)
+                counts[options, names[node]] = here = self._met(one, (orders[node],), taken, own)
                 states = np.stack(np.broadcast_arrays(*here), axis=-2)
                 known[key] = graph.costs(node, terms, states) + _barred(offered, own, options)
             nodes.append(known[key])
@@ -267,11 +266,9 @@ class Columns:
         """
         here = np.einsum("gl,l...->gl...", self.alike, table[ends])
         rest = (here.sum(axis=1)[:, None] - here[:, taken].sum(axis=2)).astype(np.int8)
-        apart, picks = (
-            (slice(None), *[None] * len(ends)),
-            [_picks(of, len(own)) for of in table.shape[: len(ends)]],
-        )
+        picks = [_picks(options, len(own)) for options in table.shape[: len(ends)]]
         each = [(group, table[np.ix_(*pick)]) for group, *pick in zip(own, *picks, strict=True)]
+        apart = (slice(None), *[None] * len(ends))
         return [
             left[apart] + sum(more for at, more in each if at == group) for group, left in enumerate(rest)
         ]

@@ -292,7 +292,9 @@ class Chain(Elimination):
 
     def tables(self, structure: Structure) -> Tables | None:
         """Return the size of the tables; None if the graph has a branch or a cycle."""
-        return tables_of(structure)._replace(width=0) if _is_paths(structure) else None
+        pairs = {(min(link[:2]), max(link[:2])) for link in structure.links}
+        paths = len({low for low, _ in pairs}) == len({high for _, high in pairs}) == len(pairs)
+        return tables_of(structure)._replace(width=0) if paths else None
 
 
 class Counts(Elimination):
@@ -307,11 +309,6 @@ class Counts(Elimination):
 
     def tables(self, structure: Structure) -> None:
         """Return None: no cost graph is supported."""
-
-
-def _is_paths(structure: Structure) -> bool:
-    pairs = {(min(link[:2]), max(link[:2])) for link in structure.links}
-    return len({low for low, _ in pairs}) == len({high for _, high in pairs}) == len(pairs)
 
 
 plugins: dict[str, Solver] = {
