@@ -2,8 +2,8 @@
 
 A group's time is a quadratic in its own share: its work and the transfers of its shard grow with the share, the
 elements of other shards that it lacks shrink, those of its own shard that it lacks are ``s - s**2``, and sums have a
-constant size. The module knows no layers or machines. Bisection finds the least time T: the shares with which a group
-needs at most T
+constant size. The module knows no layers or machines. Bisection finds the least time T; the shares with which a group
+needs at most T are intervals between the roots of its quadratic.
 """
 
 from __future__ import annotations
