@@ -2,18 +2,18 @@
 
 A group's time is a quadratic in its own share: its work and the transfers of its shard grow with the share, the
 elements of other shards that it lacks shrink, those of its own shard that it lacks are ``s - s**2``, and sums have a
-constant size. The module knows no layers or machines. Bisection finds the least time T: the shares with which a group
-needs at most T
+constant size. The module knows no layers or machines. Bisection finds the least time T; the shares with which a group
+needs at most T are intervals between the roots of its quadratic.
 """
 
 from __future__ import annotations
 
 import math
-from itertools import pairwise, product
+from itertools import groupby, pairwise, product
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -55,22 +55,16 @@ def balance(times: Quadratics, most: Sequence[float] | None = None) -> tuple[flo
     ends = [1.0] * len(rows) if most is None else [min(1.0, end) for end in most]
     if math.fsum(ends) < 1:
         return None
-    low = max(min(_extremes(row, end)) for row, end in zip(rows, ends, strict=True))
-    high = max(max(_extremes(row, end)) for row, end in zip(rows, ends, strict=True))
-    least = _shares_within(rows, ends, low)
-    if least is not None:
-        return least
-    found = _shares_within(rows, ends, high)
-    while found is not None and low < high:
-        middle = low + (high - low) / 2
-        if middle in {low, high}:
-            break
+    reached = [_extremes(row, end) for row, end in zip(rows, ends, strict=True)]
+    low, high = max(map(min, reached)), max(map(max, reached))
+    least, found = (_shares_within(rows, ends, limit) for limit in (low, high))
+    while least is None and low < (middle := low + (high - low) / 2) < high:
         tried = _shares_within(rows, ends, middle)
         if tried is None:
             low = middle
         else:
             high, found = middle, tried
-    return found
+    return found if least is None else least
 
 
 def linear(work: Sequence[float], moved: Sequence[float]) -> tuple[float, ...]:
@@ -102,7 +96,7 @@ def _extremes(row: Sequence[float], end: float) -> list[float]:
 
 def _shares_within(rows: list[list[float]], ends: list[float], limit: float) -> tuple[float, ...] | None:
     """Return shares that sum to 1 and keep every group within the limit; None if there are none."""
-    allowed = [list(_allowed(row, end, limit)) for row, end in zip(rows, ends, strict=True)]
+    allowed = [_allowed(row, end, limit) for row, end in zip(rows, ends, strict=True)]
     for picked in product(*allowed):
         least, largest = math.fsum(low for low, _ in picked), math.fsum(high for _, high in picked)
         if least <= 1 <= largest:
@@ -111,18 +105,13 @@ def _shares_within(rows: list[list[float]], ends: list[float], limit: float) -> 
     return None
 
 
-def _allowed(row: list[float], end: float, limit: float) -> Iterator[Interval]:
-    """Yield the intervals of shares that keep one group within the limit: one, two, or a single point."""
+def _allowed(row: list[float], end: float, limit: float) -> list[Interval]:
+    """Return the intervals of shares that keep one group within the limit: one, two, or a single point."""
     cuts = [0.0, *sorted(root for root in _roots(row, limit) if 0 < root < end), end]
-    inner = [_at(row, low + (high - low) / 2) <= limit for low, high in pairwise(cuts)]
-    start: float | None = None
-    for cut, before, after in zip(cuts, [False, *inner], [*inner, False], strict=True):
-        if after and not before:
-            start = cut
-        elif before and not after:
-            yield (cut if start is None else start), cut
-        elif not before and not after and _at(row, cut) <= limit:
-            yield cut, cut
+    runs = groupby(pairwise(cuts), lambda own: _at(row, own[0] + (own[1] - own[0]) / 2) <= limit)
+    found = [(own[0][0], own[-1][1]) for own in [[*run] for inside, run in runs if inside]]
+    points = [cut for cut in cuts if not any(low <= cut <= high for low, high in found)]
+    return sorted([*found, *[(cut, cut) for cut in points if _at(row, cut) <= limit]])
 
 
 def _roots(row: list[float], limit: float) -> list[float]:

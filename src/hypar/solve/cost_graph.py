@@ -13,26 +13,25 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
 from itertools import accumulate, pairwise
+from operator import or_
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from hypar.errors import ProblemError
-from hypar.solve.edge import Costs, Edge
+from hypar.solve.edge import Edge
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from hypar.solve.edge import Indices
+    from hypar.solve.edge import Costs, Indices
 
     Digits = tuple[tuple[int, ...], tuple[int, ...]]
 
 PRECISION = 52
 """Bits of a sum of costs: one fewer than those of a float, so that the difference of two sums is exact as well."""
-
-__all__ = ["CostGraph", "Costs", "Edge", "Link", "Solution", "Structure"]
 
 
 class Link(NamedTuple):
@@ -46,16 +45,12 @@ class Link(NamedTuple):
     @property
     def entries(self) -> int:
         """Entries of its terms."""
-        total, above = 0, 1
-        for x, y in zip(self.source_digits, self.target_digits, strict=True):
-            total += x * above * y
-            above *= y
-        return total
+        return sum(x * math.prod(self.target_digits[: at + 1]) for at, x in enumerate(self.source_digits))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Structure:
-    """A cost graph without its costs: enough to say how large a solver's tables would be.
+    """A cost graph without its costs: enough to say how large a solver's tables would be; ``structure_of`` returns one of some sizes and links.
 
     Attributes:
         sizes: how many choices each node has.
@@ -64,14 +59,6 @@ class Structure:
 
     sizes: tuple[int, ...]
     links: tuple[Link, ...]
-
-    @cached_property
-    def _hash(self) -> int:
-        return hash((self.sizes, self.links))
-
-    def __hash__(self) -> int:
-        """Return the hash, computed once, as much is looked up by structure."""
-        return self._hash
 
     @cached_property
     def entries(self) -> int:
@@ -104,8 +91,7 @@ class CostGraph:
             ProblemError: a cost is not finite.
         """
         self.__dict__.update(nodes=tuple(nodes), edges=tuple(edges))
-        if not all(math.isfinite(costs.sum()) for costs in self._distinct().values()):
-            self._refuse_infinite()
+        self._require_finite(self._distinct().values())
 
     @classmethod
     def laid_out(cls, structure: Structure, entries: Costs) -> CostGraph:
@@ -120,8 +106,7 @@ class CostGraph:
         """
         found = cls.__new__(cls)
         found.__dict__.update(structure=structure, entries=entries)
-        if not math.isfinite(entries.sum()):
-            found._refuse_infinite()
+        found._require_finite([entries])
         return found
 
     @cached_property
@@ -132,13 +117,8 @@ class CostGraph:
     @cached_property
     def edges(self) -> tuple[Edge, ...]:
         """The cost of pairs; two nodes may be joined more than once."""
-        sizes, links = self.structure.sizes, self.structure.links
-        return tuple(
-            [
-                Edge.dense(link.source, link.target, part.reshape(sizes[link.source], sizes[link.target]))
-                for link, part in zip(links, self._parts[len(sizes) :], strict=True)
-            ]
-        )
+        parts = zip(self.structure.links, self._parts[len(self.structure.sizes) :], strict=True)
+        return tuple([Edge.dense(one, other, part.reshape(*x, *y)) for (one, other, x, y), part in parts])
 
     @cached_property
     def _parts(self) -> list[Costs]:
@@ -157,7 +137,7 @@ class CostGraph:
     @cached_property
     def entries(self) -> Costs:
         """The costs of all nodes, then of all edges of one term, one after another."""
-        return np.concatenate([costs.reshape(-1) for costs in self._arrays()])
+        return np.concatenate([costs.reshape(-1) for costs in self.arrays])
 
     def summable(self) -> CostGraph:
         """Return the graph with its costs rounded so little that all their sums are exact, in any order.
@@ -166,7 +146,10 @@ class CostGraph:
         equal sums tie whichever solver adds them up. Arrays that several nodes or edges share stay shared; a graph
         whose costs are such multiples already, as whole numbers of bytes are, is returned as it is.
         """
-        often, distinct = Counter(map(id, self._arrays())), self._distinct()
+        if "entries" in self.__dict__:
+            each = np.maximum.reduceat(np.abs(self.entries), self.structure.starts)
+            return CostGraph.laid_out(self.structure, rounded(self.entries, places_of(float(each.sum()))))
+        often, distinct = Counter(map(id, self.arrays)), self._distinct()
         largest = [float(np.abs(costs).max()) * often[key] for key, costs in distinct.items()]
         exact = {key: rounded(costs, places_of(math.fsum(largest))) for key, costs in distinct.items()}
         if all((exact[key] == costs).all() for key, costs in distinct.items()):
@@ -174,19 +157,12 @@ class CostGraph:
         edges = [edge._replace(terms=tuple([exact[id(term)] for term in edge.terms])) for edge in self.edges]
         return CostGraph([exact[id(costs)] for costs in self.nodes], edges)
 
-    def summable_entries(self) -> Costs:
-        """Return the entries, rounded in the same way."""
-        entries = self.entries
-        largest = np.maximum.reduceat(np.abs(entries), self.structure.starts)
-        return rounded(entries, places_of(float(largest.sum())))
-
     def grain(self) -> float:
         """Return the largest power of two that every cost of a summable graph is a multiple of; 0 if all are 0."""
         distinct = self._distinct().values()
         places = places_of(max((float(np.abs(costs).max()) for costs in distinct), default=0.0))
-        bits = 0
-        for costs in distinct:
-            bits |= int(np.bitwise_or.reduce(np.ldexp(costs, places).astype(np.int64), axis=None))
+        each = [np.bitwise_or.reduce(np.ldexp(own, places).astype(np.int64), axis=None) for own in distinct]
+        bits = reduce(or_, map(int, each), 0)
         return math.ldexp(bits & -bits, -places)
 
     def joined(self) -> tuple[Edge, ...]:
@@ -217,15 +193,19 @@ class CostGraph:
         nodes = [float(costs[choice]) for costs, choice in zip(self.nodes, assignment, strict=True)]
         return nodes, [edge.at(assignment[edge.source], assignment[edge.target]) for edge in self.edges]
 
-    def _arrays(self) -> list[Costs]:
+    @property
+    def arrays(self) -> list[Costs]:
+        """The costs of each node, and the terms of each edge."""
         return [*self.nodes, *(term for edge in self.edges for term in edge.terms)]
 
     def _distinct(self) -> dict[int, Costs]:
         """Return the arrays by their ``id``, those that several nodes or edges share once."""
-        return {id(costs): costs for costs in self._arrays()}
+        return {id(costs): costs for costs in self.arrays}
 
-    def _refuse_infinite(self) -> None:
+    def _require_finite(self, sums: Iterable[Costs]) -> None:
         """Refuse the first node or edge with NaN or an infinity, which a sum never loses; a sum may overflow without."""
+        if all(math.isfinite(costs.sum()) for costs in sums):
+            return
         named = [(f"node {at}", (costs,)) for at, costs in enumerate(self.nodes)]
         for what, arrays in named + [(f"edge {at}", edge.terms) for at, edge in enumerate(self.edges)]:
             if not all(np.isfinite(costs).all() for costs in arrays):

@@ -98,12 +98,7 @@ class Edge(NamedTuple):
 
 def entries_computed(source: tuple[int, ...], target: tuple[int, ...]) -> int:
     """Return the number of table entries computed by a minimisation over one end of an edge."""
-    total, above = 0, 1
-    below = math.prod(source)
-    for x, y in zip(source, target, strict=True):
-        total += below * above * y
-        below, above = below // x, above * y
-    return total
+    return sum(math.prod(source[at:] + target[: at + 1]) for at in range(len(source)))
 
 
 def min_plus(left: Costs, right: Costs) -> Costs:

@@ -62,7 +62,7 @@ def optimum(problem: CostGraph) -> tuple[int, ...]:
     """
     search = min_sum(problem.structure)
     if search.program is not None:
-        return search.first(search.program.run(problem.summable_entries()))
+        return search.first(search.program.run(problem.summable().entries))
     return search.first(solved(problem.summable()).of_step)
 
 
@@ -103,11 +103,9 @@ class MinSum:
 
     @cached_property
     def forms(self) -> list[Form]:
-        """The form of the sum of each step; equal ones are one object."""
-        known: dict[Form, Form] = {}
+        """The form of the sum of each step."""
         sizes = [tuple([self.sizes[name] for name in (step.node, *step.scope)]) for step in self.steps]
-        every = [Form(own, step.axes, step.over) for own, step in zip(sizes, self.steps, strict=True)]
-        return [known.setdefault(own, own) for own in every]
+        return [Form(own, step.axes, step.over) for own, step in zip(sizes, self.steps, strict=True)]
 
     @cached_property
     def program(self) -> Program | None:
@@ -121,12 +119,9 @@ class MinSum:
         bits = max(self.sizes, default=1).bit_length()
         least: list[dict[Row, int]] = []
         for step, rows in zip(self.steps, self._taken(best), strict=True):
-            own = {}
+            place, own = bits * step.node, {}
             for others, found in rows.items():
-                whole = [
-                    (pick << bits * step.node) + sum([least[low][row] for low, row in below])
-                    for pick, below in found
-                ]
+                whole = [(pick << place) + sum([least[low][row] for low, row in of]) for pick, of in found]
                 own[others] = min(whole)
             least.append(own)
         digits = sum(own.get((), 0) for own in least)
@@ -198,47 +193,41 @@ class _Kind:
     def __init__(self, form: Form, tables: Sequence[Pair]) -> None:
         self.form, self.tables = form, tables
         self.left: Costs = form.least(tables)
-        self.lowest: Costs = np.zeros(len(self.left))
+        self.lowest: Costs = np.zeros((1,) * self.left.ndim)
         if self.left.size <= SHARED or self.left.ndim == 1:
-            self.lowest = self.left.min(axis=tuple(range(1, self.left.ndim)))
-            self.left = self.left - self._spread(self.lowest, self.left.ndim)
+            self.lowest = self.left.min(axis=tuple(range(1, self.left.ndim)), keepdims=True)
+            self.left = self.left - self.lowest
         self._best: dict[tuple[int, tuple[int, ...]], list[int]] = {}
 
     def best(self, problem: int, others: tuple[int, ...]) -> list[int]:
         """Return the best choices of the node in one problem, given those of its neighbours."""
-        key = (problem, others)
-        if key not in self._best:
-            costs = self._costs(problem, (slice(None), *others))
-            self._best[key] = np.flatnonzero(costs == costs.min()).tolist()
-        return self._best[key]
-
-    def _costs(self, problem: int, chosen: tuple[Any, ...]) -> Costs:
-        found: Costs = np.zeros(1)
-        for axes, table in zip(self.form.axes, self.tables, strict=True):
-            if isinstance(table, Edge):
-                (other,) = [chosen[axis] for axis in axes if axis]
-                found = found + table.beside(int(axes[0] == 0), other)
-            else:
-                own = table[problem if len(table) > 1 else 0].reshape([self.form.sizes[at] for at in axes])
-                found = found + own[tuple([chosen[axis] for axis in axes])]
-        return found
+        if (problem, others) not in self._best:
+            chosen: tuple[Any, ...] = (slice(None), *others)
+            costs: Costs = np.zeros(1)
+            for axes, table in zip(self.form.axes, self.tables, strict=True):
+                if isinstance(table, Edge):
+                    (other,) = [chosen[axis] for axis in axes if axis]
+                    costs = costs + table.beside(int(axes[0] == 0), other)
+                else:
+                    own = table[problem % len(table)].reshape([self.form.sizes[at] for at in axes])
+                    costs = costs + own[tuple([chosen[axis] for axis in axes])]
+            self._best[problem, others] = np.flatnonzero(costs == costs.min()).tolist()
+        return self._best[problem, others]
 
     def back(self, above: Costs | None, lower: Sequence[int]) -> tuple[Costs, list[Costs]]:
         """Return by how much the least of all rises with each choice of the node, and what tables that other steps left lack of it.
 
         ``above`` is what the table that this step leaves lacks of it; None if that is a number.
         """
-        lowest = self._spread(self.lowest, self.left.ndim)
-        full, rest = self.form.total(self.tables) + ((0.0 if above is None else above) - lowest)[:, None], []
+        full, rest = (
+            self.form.total(self.tables) + ((0.0 if above is None else above) - self.lowest)[:, None],
+            [],
+        )
         for at in lower:
             axes, table = self.form.axes[at], _whole(self.tables[at])
             least = full.min(axis=tuple(axis + 1 for axis in range(full.ndim - 1) if axis not in axes))
             rest.append(least.transpose(0, *[sorted(axes).index(axis) + 1 for axis in axes]) - table)
         return full.min(axis=tuple(range(2, full.ndim))), rest
-
-    @staticmethod
-    def _spread(lowest: Costs, axes: int) -> Costs:
-        return lowest.reshape(-1, *[1] * (axes - 1))
 
 
 class Solved:
@@ -264,7 +253,7 @@ class Solved:
         self._kinds: list[_Kind] = []
         for form, step in zip(search.forms, search.steps, strict=True):
             own = [tables[place] for place in step.tables]
-            key = (id(form), *map(id, own))
+            key = (form, *map(id, own))
             if key not in known:
                 if math.prod(form.sizes) > SHARED or any(isinstance(table, Edge) for table in own):
                     checkpoint()
@@ -272,7 +261,7 @@ class Solved:
                 known[key].left = self._shared(known[key].left)
             self._kinds.append(known[key])
             tables.append(known[key].left)
-            self.lowest = self.lowest + known[key].lowest
+            self.lowest = self.lowest + known[key].lowest.reshape(-1)
 
     def _shared(self, table: Costs) -> Costs:
         # Large tables are seldom equal.
@@ -294,9 +283,8 @@ class Solved:
     def of_last_two(self) -> Costs:
         """Return the least of the first problem with each choice of the two nodes that leave last, ``[last one, the one before]``."""
         before, last = self._kinds[-2:]
-        rest = (
-            last.form.total(last.tables)[0] - before.left[0] + (self.lowest - last.lowest - before.lowest)[0]
-        )
+        lowest = self.lowest[0] - last.lowest.item() - before.lowest.item()
+        rest = last.form.total(last.tables)[0] - before.left[0] + lowest
         each = before.form.total(before.tables)[0]
         return np.asarray(each.reshape(len(each), -1) + rest).T
 

@@ -1,4 +1,4 @@
-"""The elimination order of a cost graph and the size of each step's table, computed without any costs.
+"""The elimination order of a cost graph and the size of each step's table, computed without any costs; the blocks of a graph.
 
 Order: min-fill: the next node is the one whose elimination joins the fewest pairs of unjoined neighbours. Ties go to
 nodes that are no separators (nodes whose removal disconnects the graph), as those become leaves once their blocks are
@@ -16,16 +16,20 @@ import heapq
 import math
 from collections import Counter
 from itertools import chain, combinations
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.solve.edge import entries_computed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from hypar.solve.cost_graph import Structure
 
 Scope = tuple[int, ...]
+
+Ends = tuple[int, int]
+"""The two nodes of a link."""
 
 MOST_COUNTED = 48
 """Most neighbours whose pairs are counted; beyond it, all pairs count as unjoined."""
@@ -131,11 +135,15 @@ def _order(structure: Structure, last: Scope) -> Iterator[tuple[int, Scope]]:
 
 def neighbours(structure: Structure) -> list[set[int]]:
     """Return the nodes that share an edge with each node, where both have more than one choice."""
-    found: list[set[int]] = [set() for _ in structure.sizes]
-    for source, target, *_ in structure.links:
-        if structure.sizes[source] > 1 < structure.sizes[target]:
-            found[source].add(target)
-            found[target].add(source)
+    sizes = structure.sizes
+    return _joined([link[:2] for link in structure.links if sizes[link[0]] > 1 < sizes[link[1]]], len(sizes))
+
+
+def _joined(ends: Iterable[Ends], nodes: int) -> list[set[int]]:
+    found: list[set[int]] = [set() for _ in range(nodes)]
+    for source, target in ends:
+        found[source].add(target)
+        found[target].add(source)
     return found
 
 
@@ -153,13 +161,11 @@ def _step(structure: Structure, node: int, scope: Scope, tables: Mapping[int, Sc
         for other in scope
         if other not in wide
     }
-    step = Step(node, scope, [*numbers], axes, lower, None, table, table * sizes[node], table * sizes[node])
-    if not beside:
-        return step
-    over = max(beside, key=lambda other: len(beside[other][0]))
-    others = table // sizes[over]
-    work = others * (entries_computed(*beside[over]) + sizes[node])
-    return step._replace(over=names.index(over), summed=others * sizes[node], work=work)
+    over = max(beside, key=lambda other: len(beside[other][0]), default=node)
+    others = table // (sizes[over] if beside else 1)
+    work = others * (sizes[node] + (entries_computed(*beside[over]) if beside else 0))
+    place = names.index(over) or None
+    return Step(node, scope, [*numbers], axes, lower, place, table, others * sizes[node], work)
 
 
 def _digits(structure: Structure, ends: Scope, tables: Sequence[int]) -> tuple[Scope, Scope]:
@@ -186,9 +192,7 @@ def components(neighbours: Sequence[set[int]]) -> list[set[int]]:
             node, before = todo.pop()
             if node not in place:
                 place[node], above[node] = len(place), before
-                todo += [
-                    (other, node) for other in sorted(neighbours[node], reverse=True) if other not in place
-                ]
+                todo += [(other, node) for other in sorted(neighbours[node], reverse=True)]
     low: dict[int, int] = {}
     for node in reversed(place):
         # The first node that what is behind this one reaches.
@@ -200,3 +204,63 @@ def components(neighbours: Sequence[set[int]]) -> list[set[int]]:
             found[node] = {before} if low[node] >= place[before] else found[before]
             found[node].add(node)
     return [own for node, own in found.items() if low[node] >= place[above[node]]]
+
+
+class Block(NamedTuple):
+    """A block, which may meet others at two of its nodes: without the first, its pivot, it is a forest.
+
+    Attributes:
+        nodes: the pivot, the port, and the others, each behind its only neighbour before it in the forest.
+        links: its links by their numbers, each with the places of its ends.
+    """
+
+    nodes: tuple[int, ...]
+    links: tuple[tuple[int, Ends], ...]
+
+    @property
+    def meets(self) -> tuple[int, int]:
+        """The pivot and the port."""
+        return self.nodes[0], self.nodes[1]
+
+    def entry(self, states: Mapping[int, int]) -> tuple[int, int]:
+        """Return the states of both."""
+        return states[self.nodes[0]], states[self.nodes[1]]
+
+
+def blocks_of(ends: Sequence[Ends], nodes: int) -> list[Block] | None:
+    """Return the blocks of a graph; None if one has no pivot, or meets others at more than two nodes.
+
+    Args:
+        ends: the nodes of each link.
+        nodes: the number of nodes.
+
+    Examples:
+        >>> [block.meets for block in blocks_of([(0, 1), (1, 2), (0, 2), (2, 3)], 4)]
+        [(2, 0), (2, 3)]
+    """
+    near = _joined(ends, nodes)
+    parts, ports = sorted(map(sorted, components(near))), separators(near)
+    orders = [_from_pivot(own, [node for node in own if node in ports], near) for own in parts]
+    return [_block(own, ends) for own in orders] if all(orders) else None
+
+
+def _block(nodes: Sequence[int], ends: Sequence[Ends]) -> Block:
+    places = {node: at for at, node in enumerate(nodes)}
+    inside = [(link, own) for link, own in enumerate(ends) if places.keys() >= {*own}]
+    links = [(link, (places[one], places[other])) for link, (one, other) in inside]
+    return Block(tuple(nodes), tuple(sorted(links, key=itemgetter(1))))
+
+
+def _from_pivot(nodes: Sequence[int], ports: Sequence[int], near: Sequence[set[int]]) -> list[int]:
+    """Return the nodes of a block, its pivot first, at a port if possible, the others from the other port on; none if it has no pivot."""
+    for pivot in (*reversed(ports), *nodes):
+        rest = {*nodes} - {pivot}
+        port, *more = [node for node in ports if node != pivot] or [min(rest)]
+        # A block is connected without any node of it, so that it is a tree then if it has a link less than nodes.
+        if not more and sum(len(near[node] & rest) for node in rest) == 2 * (len(rest) - 1):
+            found, todo = [pivot], [port]
+            while todo:
+                found.append(todo.pop())
+                todo += sorted(near[found[-1]] & rest - {*found})
+            return found
+    return []

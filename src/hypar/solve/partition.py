@@ -64,33 +64,30 @@ def partition(
         TableLimitError: too many items.
     """
     items = len(seams) - 1
-    held = _nonempty(costs, spans, items)
-    bottleneck = _bottleneck(held, spans, items)
+    bottleneck = least_bottleneck(costs, spans, items)
     if bottleneck == np.inf or bottleneck > limit:
         return None
-    ends = _ends(held, spans, seams, bottleneck)
     bounds = [0]
-    for after in ends:
+    for after in _ends(_nonempty(costs, spans, items), spans, seams, bottleneck):
         bounds.append(int(after[bounds[-1]]))
     return Partition(tuple(bounds), bottleneck)
 
 
 def least_bottleneck(costs: Callable[[int], Costs], spans: int, items: int) -> float:
     """Return the cost of the costliest span of the cheapest partition, infinite if there is none; arguments as in ``partition``."""
-    return _bottleneck(_nonempty(costs, spans, items), spans, items)
-
-
-def require_entries(items: int, spans: int) -> None:
-    """Raise ``TableLimitError`` if a partition would take too many entries, before any cost is computed for it."""
-    entries = max(spans, LEAST_SPANS) * items**2
-    if entries > MOST_ENTRIES:
-        found = f"partition: {items:,} items in {spans:,} spans would take {entries:,} entries"
-        raise TableLimitError(f"{found}; allowed: {MOST_ENTRIES:,}", entries, MOST_ENTRIES)
+    held, best = _nonempty(costs, spans, items), np.full(items + 1, np.inf)
+    best[items] = 0
+    for span in reversed(range(spans)):
+        best[:items] = np.maximum(held(span), best).min(axis=1)
+        best[items] = np.inf
+    return float(best[0])
 
 
 def _nonempty(costs: Callable[[int], Costs], spans: int, items: int) -> Callable[[int], Costs]:
     """Return the same costs with empty spans made infinite, once where spans one after another have one array."""
-    require_entries(items, spans)
+    if (entries := max(spans, LEAST_SPANS) * items**2) > MOST_ENTRIES:
+        found = f"partition: {items:,} items in {spans:,} spans would take {entries:,} entries"
+        raise TableLimitError(f"{found}; allowed: {MOST_ENTRIES:,}", entries, MOST_ENTRIES)
     nonempty = np.arange(items + 1) > np.arange(items)[:, None]
     last: list[Costs] = []
 
@@ -101,16 +98,6 @@ def _nonempty(costs: Callable[[int], Costs], spans: int, items: int) -> Callable
         return last[1]
 
     return held
-
-
-def _bottleneck(held: Callable[[int], Costs], spans: int, items: int) -> float:
-    """Return the least possible cost of the costliest span."""
-    best = np.full(items + 1, np.inf)
-    best[items] = 0
-    for span in reversed(range(spans)):
-        best[:items] = np.maximum(held(span), best).min(axis=1)
-        best[items] = np.inf
-    return float(best[0])
 
 
 def _ends(

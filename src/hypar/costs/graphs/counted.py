@@ -26,8 +26,8 @@ from hypar.sharding.amounts.transfers import names_at, network_of
 from hypar.sharding.dims import BATCH
 from hypar.sharding.placement import COPIES, IDLE, TINY, WHOLE_LAYER, Level, choice_of, grid, partial_results
 from hypar.sharding.space import runs
-from hypar.solve.counts.forms import EVERYWHERE, CountGraph, Form, Idle, Link, Once, Term, merged, repeated
-from hypar.solve.counts.states import Cells, Limit, Own, Tier, all_states, number_of_states
+from hypar.solve.counts.forms import EVERYWHERE, CountGraph, Form, Link, Once, Term, merged
+from hypar.solve.counts.states import Cells, Own, Tier, all_states, number_of_states
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -139,52 +139,68 @@ def counted(
     ways = tuple(levels[group[0]].ways for group in groups)
     cells = Cells(tuple(map(len, groups)), tuple(range(len(groups))), ways, tiers, latencies)
     near = {tensor.producer for tensor in graph.tensors if tensor.consumer == tensor.producer + 1}
-    layers = zip(graph.layers, network.sums, dims, strict=True)
-    terms = [
-        _added(layer.nest, own, of, prices[0], cost.prices.of(at, near=at in near))
-        for at, (layer, own, of) in enumerate(layers)
-    ]
     of_layers, of_tensors = times or ((1,) * len(graph.layers), (1,) * len(network.tensors))
-    links, every = [], zip(network.tensors, network.between, network.parts, of_tensors, strict=True)
+    layers = zip(graph.layers, network.sums, dims, of_layers, strict=True)
+    terms = [
+        _added(layer.nest, own, of, count * prices[0], cost.prices.of(at, near=at in near))
+        for at, (layer, own, of, count) in enumerate(layers)
+    ]
+    links = []
+    every = zip(network.tensors, network.between, network.parts, of_tensors, strict=True)
     for tensor, between, parts, count in every:
         ends = (dims[tensor.producer], dims[tensor.consumer])
         of = cost.prices.of(tensor.producer, near=tensor.consumer == tensor.producer + 1)
-        form = _form_of(between, _charged_parts(parts, of), ends, prices, late=bool(latencies))
-        links.append(Link(tensor.producer, tensor.consumer, form.repeated(count)))
-    each = zip(terms, dims, of_layers, strict=True)
+        charged = _charged_parts(parts, tuple(count * price for price in of))
+        form = _form_of(between, charged, ends, prices, late=count * bool(latencies))
+        links.append(Link(tensor.producer, tensor.consumer, form))
     problem = CountGraph(
         cells=cells,
         offered=tuple(
             tuple(tuple(own.dims.index(dim) for dim in own.levels[group[0]]) for group in groups)
             for own in offers
         ),
-        nodes=tuple(merged(repeated(own, count), len(of)) for own, of, count in each),
+        nodes=tuple(merged(own, len(of)) for own, of in zip(terms, dims, strict=True)),
         links=tuple(links),
         idle=tuple(own.index(IDLE) if IDLE in own else None for own in dims),
-        limits=tuple(map(partial(_limit, ways), graph.layers, offers, sizes)),
     )
-    if cost.counts_work or latencies:
-        further = _further(cost, levels[-1], problem, graph, offers, terms, of_layers)
+    if sizes or cost.counts_work or latencies:
+        further = _further(cost, levels[-1], problem, graph, offers, terms, of_layers, sizes)
         problem = replace(problem, own=further)
     order = [level for group in groups for level in group]
     columns = tuple(map(order.index, range(len(levels))))
     return Counted(problem, tuple(offers), columns, tuple(level.ways for level in levels), sizes)
 
 
-def _limit(ways: Sequence[int], layer: PlanNode, own: Offered, sizes: Sizes) -> Limit | None:
-    """Return how often a layer may divide each dim, the batch as often as it, height and width together."""
+def _states(problem: CountGraph, node: int, layer: PlanNode, own: Offered, sizes: Sizes) -> Numbers:
+    """Return the states that divide no dim of a layer too far, the batch as far as it, height and width together.
+
+    Copies are taken only where a level has too many ways for any dim.
+
+    Raises:
+        UncountableError: the layer has too many states, or none.
+    """
+    if number_of_states(problem.cells.sizes, problem.offered[node]) > MOST_STATES:
+        raise UncountableError
+    states, ways, most = problem.states_of(node), problem.cells.ways, dict(sizes)
     if not sizes:
-        return None
-    most, copies = dict(sizes), own.dims.index(COPIES) if COPIES in own.dims else None
-    image = [most.get(dim, math.inf) for dim in (BATCH, *own.replaced)]
+        return states
+    copied, image = COPIES in own.dims, [most.get(dim, math.inf) for dim in (BATCH, *own.replaced)]
     if own.replaced and len({*ways}) == 1:
         logs = (int(math.log(size + TINY, ways[0])) if size < math.inf else size for size in image)
         image = [ways[0] ** log for log in logs]
-    elif own.replaced and copies is not None:
+    elif own.replaced and copied:
         raise UncountableError
     most[BATCH] = math.prod(image)
-    limits = tuple(most.get(dim, math.inf) for dim in own.dims)
-    return Limit(limits, copies if layer.nest.multiplies else None)
+    limits = np.array([most.get(dim, math.inf) for dim in own.dims])
+    products = np.prod(np.array(ways, dtype=np.float64)[:, None] ** states, axis=1)
+    within = (products <= limits).all(axis=1)
+    for group, options in enumerate(problem.offered[node] if copied and layer.nest.multiplies else ()):
+        others = [option for option in options if own.dims[option] != COPIES]
+        more = products[:, others] * ways[group] <= limits[others]
+        within &= (states[:, group, own.dims.index(COPIES)] == 0) | ~more.any(axis=1)
+    if not within.any():
+        raise UncountableError
+    return np.asarray(states[within])
 
 
 @lru_cache(maxsize=4096)
@@ -223,7 +239,7 @@ def _form_of(
     dims: tuple[Dims, Dims],
     prices: tuple[float, float],
     *,
-    late: bool,
+    late: int,
 ) -> Form:
     """Return the form of a tensor's transfers.
 
@@ -232,7 +248,7 @@ def _form_of(
         parts: the transfers.
         dims: the dims that producer and consumer may divide.
         prices: the cost of an element inside layers and between two.
-        late: whether transfers have fixed costs.
+        late: how many equal tensors it stands for, if transfers have fixed costs; 0 if they have none.
 
     Raises:
         UncountableError: a factor depends on both in another way.
@@ -273,22 +289,23 @@ def _form_of(
         kept=kept,
         alone=(merged(ends[0], len(made)), merged(ends[1], len(read))),
         staying=staying if kept else (),
-        once=_once(parts, powers, shape) if late else (),
-        idle=_idle(parts, dims, shape, both),
+        once=tuple([own._replace(times=late) for own in _once(parts, powers, shape)]) if late else (),
+        idle=_idle(parts, dims, both),
     )
 
 
-def _idle(parts: tuple[Part, ...], dims: tuple[Dims, Dims], shape: Form, both: float) -> Idle | None:
-    """Return what devices receive of which some are idle; None for forms of which that is not counted."""
+def _idle(
+    parts: tuple[Part, ...], dims: tuple[Dims, Dims], both: float
+) -> tuple[tuple[int | None, float], ...]:
+    """Return what devices receive of which some are idle; empty for forms of which that is not counted."""
     made, read = (own.index(IDLE) if IDLE in own else None for own in dims)
-    whole = [tuple(int(own == EVERYWHERE) for own in of) for of in (shape.made, shape.read)]
     backward, forward = (
         sum(own.elements for part in parts if part.forward == way for own in part.changes if own.has == has)
         for way, has in ((False, "back"), (True, "both"))
     )
     if (made, read) == (None, None) or both != -(forward + backward):
-        return None
-    return Idle((made, read), (whole[0], whole[1]), (backward, forward))
+        return ()
+    return (made, backward), (read, forward)
 
 
 def _once(parts: tuple[Part, ...], powers: Powers, form: Form) -> tuple[Once, ...]:
@@ -384,8 +401,9 @@ def _further(
     offers: Sequence[Offered],
     terms: Sequence[tuple[Term, ...]],
     times: Sequence[int],
+    sizes: Sequence[Sizes],
 ) -> tuple[Own, ...]:
-    """Return the costs of layers that are no products: computation, and the latency of sums; those of equal ones are one object.
+    """Return the states of layers, with costs that are no products: computation, and the latency of sums; equal ones are one object.
 
     Raises:
         UncountableError: a layer has too many states.
@@ -395,15 +413,14 @@ def _further(
     found, first = [], cost.at(cost.prices.first)
     again = cost.training.recompute if isinstance(cost, Time) else AS_USUAL.recompute
     saved = saved_by(graph, again) if cost.prices.saved else ((),) * len(graph.layers)
-    each = zip(graph.layers, offers, problem.offered, terms, times, saved, strict=True)
-    for at, (layer, own, in_groups, inside, count, kept) in enumerate(each):
+    sizes = sizes or ((),) * len(graph.layers)
+    each = zip(graph.layers, offers, problem.offered, terms, times, saved, sizes, strict=True)
+    for at, (layer, own, in_groups, inside, count, kept, most) in enumerate(each):
         by = cost if at else first
-        key = (layer.nest, measured(cost, layer), own, in_groups, inside, by.prices, count, kept)
+        key = (layer.nest, measured(cost, layer), own, in_groups, inside, by.prices, count, kept, most)
         if key not in known:
-            if number_of_states(problem.cells.sizes, in_groups) > MOST_STATES:
-                raise UncountableError
-            states = all_states(problem.cells.sizes, in_groups, len(own.dims))
-            costs = _work(by, level, layer, own, problem, states, kept)
+            states = _states(problem, at, layer, own, most)
+            costs = _work(by, level, layer, own, problem, states, kept) + np.zeros(len(states))
             sent = sum((np.array(powers) for weight, powers in inside if weight > 0), np.zeros(len(own.dims)))
             latencies = problem.cells.latencies if layer.weighted or layer.rest else ()
             late = zip(latencies, states.swapaxes(0, 1), strict=False)
@@ -415,8 +432,10 @@ def _further(
 
 def _work(
     cost: Cost, level: Level, layer: PlanNode, own: Offered, problem: CountGraph, states: Numbers, kept: Kept
-) -> Costs:
+) -> Costs | float:
     """Return the least cost of the work and the bytes on a device, with any part of the batch's cuts in height and width."""
+    if not cost.counts_work:
+        return 0.0
     names, count, sizes = (*own.dims, *own.replaced), len(own.dims), np.unique(problem.cells.ways)
     alike = (sizes[:, None] == np.array(problem.cells.ways)).astype(np.int8)
     depths = tuple((alike @ np.array(problem.cells.sizes)).tolist())

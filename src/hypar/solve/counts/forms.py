@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hypar.solve.counts.states import Cells, Limit, Own, all_states
+from hypar.solve.counts.states import Cells, Own, all_states
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -83,32 +83,6 @@ class Once(NamedTuple):
         return self.times * found
 
 
-class Idle(NamedTuple):
-    """A tensor between two layers that may leave devices idle at the innermost level.
-
-    Attributes:
-        ends: the option of producer and consumer that does; None for none.
-        whole: for each option of producer and consumer 1 if every device has the whole tensor, otherwise 0.
-        received: weight of what the producer receives, and of what the consumer does.
-    """
-
-    ends: tuple[int | None, int | None]
-    whole: tuple[tuple[int, ...], tuple[int, ...]]
-    received: tuple[float, float]
-
-    def costs(self, ends: Ends, shared: Costs) -> Any:
-        """Return a lower bound of what the tensor costs more: an end that is idle needs what the other divides, of what both share."""
-        found: Any = 0.0
-        for end, (option, received) in enumerate(zip(self.ends, self.received, strict=True)):
-            if option is None or not received:
-                continue
-            other, there = self.ends[1 - end], ends[1 - end][-1]
-            met = there @ np.array(self.whole[1 - end])
-            met = met if other is None else met + there[..., other]
-            found = found + received * np.where(ends[end][-1][..., option] > met, shared, 0.0)
-        return found
-
-
 class Form(NamedTuple):
     """The cost of a tensor between two layers as far as it depends on which of their options meet at a level.
 
@@ -126,6 +100,9 @@ class Form(NamedTuple):
         alone: the terms of the producer, and those of the consumer.
         staying: options of the consumer that divide the tensor but leave everywhere what is kept; ``pair_costs`` is a lower bound
             then.
+        once: what is moved at a fixed cost for each level.
+        idle: for producer and consumer the option that leaves devices idle at the innermost level, None for none, and the
+            weight of what it receives; empty if neither has one.
     """
 
     made: tuple[int, ...]
@@ -136,21 +113,7 @@ class Form(NamedTuple):
     alone: tuple[tuple[Term, ...], tuple[Term, ...]] = ((), ())
     staying: tuple[int, ...] = ()
     once: tuple[Once, ...] = ()
-    idle: Idle | None = None
-
-    def repeated(self, times: int) -> Form:
-        """Return the cost of some equal tensors."""
-        if times == 1:
-            return self
-        idle = self.idle
-        return self._replace(
-            both=times * self.both,
-            owned=times * self.owned,
-            kept=times * self.kept,
-            alone=(repeated(self.alone[0], times), repeated(self.alone[1], times)),
-            once=tuple([own._replace(times=times) for own in self.once]),
-            idle=idle and idle._replace(received=(times * idle.received[0], times * idle.received[1])),
-        )
+    idle: tuple[tuple[int | None, float], ...] = ()
 
     @property
     def exponents(self) -> Numbers:
@@ -170,11 +133,6 @@ class Form(NamedTuple):
         return s, np.minimum(s, 0), kept
 
 
-def repeated(terms: Iterable[Term], times: int) -> tuple[Term, ...]:
-    """Return the terms of some equal layers."""
-    return tuple([term._replace(weight=times * term.weight) for term in terms])
-
-
 class Link(NamedTuple):
     """A tensor between two layers, its producer and its consumer, with its cost."""
 
@@ -192,18 +150,16 @@ class CountGraph:
         offered: for each layer the options that each group offers, as indices among the layer's.
         nodes: the costs of each layer; equal ones are one object.
         links: the costs between layers.
-        own: further costs of each layer, or None; empty for none. Equal ones are one object.
+        own: the states that each layer may take, and further costs; empty if all, at none. Equal ones are one object.
         idle: for each layer the option that leaves devices idle, or None; empty for none.
-        limits: for each layer how often it may take its options, or None; empty for none.
     """
 
     cells: Cells
     offered: tuple[tuple[tuple[int, ...], ...], ...]
     nodes: tuple[tuple[Term, ...], ...]
     links: tuple[Link, ...]
-    own: tuple[Own | None, ...] = ()
+    own: tuple[Own, ...] = ()
     idle: tuple[int | None, ...] = ()
-    limits: tuple[Limit | None, ...] = ()
 
     @property
     def groups(self) -> Indices:
@@ -225,21 +181,13 @@ class CountGraph:
 
     def states_of(self, node: int) -> Numbers:
         """Return all states of a layer, ``[states, groups, options]``."""
-        found, limit = all_states(self.cells.sizes, self.offered[node], self.options(node)), self.limit(node)
-        return found if limit is None else found[limit.within(found, self.cells, self.offered[node])]
-
-    def limit(self, node: int) -> Limit | None:
-        """Return how often a layer may take its options; None if as often as there are levels."""
-        return self.limits[node] if self.limits else None
+        if self.own:
+            return self.own[node].states
+        return all_states(self.cells.sizes, self.offered[node], self.options(node))
 
     def costs(self, node: int, terms: tuple[Term, ...], states: Counts) -> Costs:
         """Return the cost of a layer by some terms, with its further ones, for states ``[..., groups, options]``."""
-        found = node_costs(terms, states.reshape(-1, *states.shape[-2:]), self.cells)
-        further, limit = self.own[node] if self.own else None, self.limit(node)
-        found = found.reshape(states.shape[:-2]) + (0.0 if further is None else further.of(states))
-        if limit is None:
-            return found
-        return np.where(limit.within(states, self.cells, self.offered[node]), found, np.inf)
+        return node_costs(terms, states, self.cells) + (self.own[node].of(states) if self.own else 0.0)
 
 
 def merged(terms: Iterable[Term], options: int) -> tuple[Term, ...]:
@@ -252,12 +200,12 @@ def merged(terms: Iterable[Term], options: int) -> tuple[Term, ...]:
 
 
 def node_costs(terms: tuple[Term, ...], states: Counts, cells: Cells) -> Costs:
-    """Return the cost of terms for each state ``[states, cells, options]``."""
-    total: Costs = np.zeros(len(states))
+    """Return the cost of terms for each state ``[..., cells, options]``."""
+    total: Costs = np.zeros(states.shape[-3::-1])
     for weight, options in terms:
         powers = states @ np.array(options, dtype=np.int8)
         total += reduce(np.add, cells.products(cells.by_group(powers.T), weight))
-    return total
+    return total.T
 
 
 def pair_costs(form: Form, made: Numbers, read: Numbers, cells: Cells) -> Costs:
@@ -329,9 +277,14 @@ def further_costs(form: Form, ends: Ends, met: tuple[Exponents, Exponents], cell
         cells: the cells.
     """
     found: Any = sum(own.costs(ends, *met, cells.latencies) for own in form.once if cells.latencies)
-    if form.idle is not None:
-        *_, shared = cells.products(met[0], 1.0)
-        found = found + form.idle.costs(ends, shared)
+    for end, (option, received) in enumerate(form.idle):
+        if option is not None and received:
+            # A lower bound: an end that is idle needs what the other one divides, of what both share.
+            other, classes = form.idle[1 - end][0], (form.made, form.read)[1 - end]
+            meeting = [at for at, name in enumerate(classes) if name == EVERYWHERE or at == other]
+            apart = ends[end][-1][..., option] > ends[1 - end][-1][..., meeting].sum(axis=-1)
+            *_, shared = cells.products(met[0], 1.0)
+            found = found + received * np.where(apart, shared, 0.0)
     return found
 
 

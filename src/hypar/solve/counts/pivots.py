@@ -1,6 +1,10 @@
-"""The blocks of a network, each with a pivot without which it is a forest, and the search over their tables.
+"""The lower bound of counts, and the search over the tables of blocks, which have a pivot without which they are forests.
 
-Two blocks meet at a node whose counts are all that they need of each other: the levels of a group may be renamed in one of
+Every tensor has the best order of its two layers, whatever its other tensors have. Layers and tensors of equal costs share their
+arrays. States that no plan of a known cost takes are left out, by the least cost of all others on a spanning tree; a tensor that the
+tree leaves out costs its own least. Messages along all tensors bound what is left.
+
+*Blocks.* Two blocks meet at a node whose counts are all that they need of each other: the levels of a group may be renamed in one of
 them. The table of a block has its least cost for each pair of states of pivot and port, without the costs of these two themselves. It
 starts as the bound of counts. The blocks and the nodes at which they meet are a tree, on which the least bound is found; its entries are
 made exact where the best path uses them, and the path is the optimum once all of its entries are exact.
@@ -12,6 +16,7 @@ from counts that cost little more than the bound, and are left out where what th
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,25 +25,32 @@ import numpy as np
 
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.counts.forms import EVERYWHERE, pair_costs
-from hypar.solve.counts.states import splits
+from hypar.solve.counts.states import ROUNDING, splits
 from hypar.solve.edge import Edge
-from hypar.solve.minsum import solved
-from hypar.solve.order import components
+from hypar.solve.minsum import min_sum, solved
+from hypar.solve.solvers.named import Messages
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from hypar.solve.counts.forms import Numbers
-    from hypar.solve.counts.relaxed import Relaxed
+    from numpy.typing import NDArray
+
+    from hypar.solve.counts.forms import CountGraph, Numbers
     from hypar.solve.counts.states import Cells
     from hypar.solve.edge import Costs, Indices
     from hypar.solve.minsum import Solved
+    from hypar.solve.order import Block, Ends
 
-    Ends = tuple[int, int]
-    """The two nodes of a link."""
+    Kept = slice | NDArray[np.bool_]
 
     Classes = tuple[tuple[int, ...], tuple[int, ...]]
     """The class of each option of an end of a tensor, and the options that stay."""
+
+STEPS = (2**14, 2**17, 2**20, 2**21)
+"""Most pairs of states of a tensor whose costs are computed, step by step: those of few leave fewer for the others."""
+
+MOST_JOINED = 2**25
+"""Most entries of an elimination over the states of all layers."""
 
 MOST_PAIRS = 2**25
 """Most pairs of states of one tensor whose costs are computed in an entry."""
@@ -54,81 +66,101 @@ class TooMany(Exception):  # noqa: N818 (no error: the bound stays)
     """An entry has more pairs of states than there is time for."""
 
 
-class Block(NamedTuple):
-    """A block, which may meet others at two of its nodes: without the first, its pivot, it is a forest.
+class Relaxed:
+    """The states of each layer that are left, their costs, and those of their pairs.
 
     Attributes:
-        nodes: the pivot, the port, and the others, each behind its only neighbour before it in the forest.
-        links: its links by their numbers, each with the places of its ends.
+        graph: the problem.
+        most: the most pairs of states of a tensor whose costs are computed.
+        states: for each layer its states, ``[states, groups, options]``; equal ones of equal layers are one object.
+        nodes: their costs.
+        pairs: by link the costs of pairs of states; there are none of links with more. Equal ones are one array.
     """
 
-    nodes: tuple[int, ...]
-    links: tuple[tuple[int, Ends], ...]
+    def __init__(self, graph: CountGraph, most: int) -> None:
+        self.graph, self.most = graph, most
+        self.states = [graph.states_of(node) for node in range(len(graph.nodes))]
+        self.pairs: dict[int, Edge] = {}
+        self._keep([slice(None)] * len(self.states))
 
     @property
-    def meets(self) -> tuple[int, int]:
-        """The pivot and the port."""
-        return self.nodes[0], self.nodes[1]
+    def complete(self) -> bool:
+        """Whether the costs of all pairs of states are computed."""
+        return len(self.pairs) == len(self.graph.links)
 
-    def entry(self, states: Mapping[int, int]) -> tuple[int, int]:
-        """Return the states of both."""
-        return states[self.nodes[0]], states[self.nodes[1]]
+    def _keep(self, kept: Sequence[Kept]) -> None:
+        """Leave out all but some states of each layer, and compute the costs of what is left and has none; equal layers share them."""
+        graph, before = self.graph, self.pairs
+        known: dict[object, tuple[Numbers, Costs]] = {}
+        self.nodes: list[Costs] = []
+        for node, (terms, some) in enumerate(zip(graph.nodes, kept, strict=True)):
+            own = self.states[node][some]
+            key = (terms, id(graph.own[node]) if graph.own else None, own.shape, own.tobytes())
+            if key not in known:
+                known[key] = (own, graph.costs(node, terms, own))
+            self.states[node], costs = known[key]
+            self.nodes.append(costs)
+        found: dict[object, Costs] = {}
+        self.pairs = {}
+        for at, (source, target, form) in enumerate(graph.links):
+            made, read = self.states[source], self.states[target]
+            pair = (form, id(made), id(read))
+            if pair not in found and at in before:
+                found[pair] = before[at].costs[kept[source]][:, None, kept[target]]
+            elif pair not in found and len(made) * len(read) <= self.most:
+                found[pair] = pair_costs(form, made, read, graph.cells)[:, None]
+            if pair in found:
+                self.pairs[at] = Edge(source, target, (found[pair],))
 
+    def narrow(self, known: float, most: int) -> None:
+        """Leave out the states that no plan of a known cost takes; no tensor may cost less than 0 that has more than ``most`` pairs of states."""
+        if most != self.most:
+            self.most = most
+            self._keep([slice(None)] * len(self.states))
+        for far in (False, True):
+            self.bound(known, self._spanning(far=far))
 
-def blocks_of(ends: Sequence[Ends], nodes: int) -> list[Block] | None:
-    """Return the blocks of a graph; None if one has no pivot, or meets others at more than two nodes.
+    def bound(self, known: float = math.inf, kept: Sequence[int] | None = None) -> float:
+        """Return a lower bound of all plans, and leave out the states that none of a known cost takes.
 
-    Args:
-        ends: the nodes of each link.
-        nodes: the number of nodes.
+        Args:
+            known: the cost of a plan; infinite to leave out none.
+            kept: the tensors whose pairs of states count, a spanning forest if not given; of the others the least of each does.
+        """
+        edges = [*self.pairs.values()]
+        kept = self._spanning(far=False) if kept is None else kept
+        lowest = {key: float(term.min()) for key, term in {id(term): term for *_, (term,) in edges}.items()}
+        floor = math.fsum(lowest[id(edges[at].terms[0])] for at in {*range(len(edges))} - {*kept})
+        found = solved(CostGraph(self.nodes, [edges[at] for at in kept]))
+        bound = float(found.lowest[0]) + floor
+        if bound <= known < math.inf:
+            self._keep([costs + floor <= known * (1 + ROUNDING) for costs in found.marginals()])
+        return bound
 
-    Examples:
-        >>> [block.meets for block in blocks_of([(0, 1), (1, 2), (0, 2), (2, 3)], 4)]
-        [(2, 0), (2, 3)]
-    """
-    near: list[set[int]] = [set() for _ in range(nodes)]
-    for one, other in ends:
-        near[one].add(other)
-        near[other].add(one)
-    parts = sorted(map(sorted, components(near)))
-    met = Counter(node for own in parts for node in own)
-    orders = [_order(own, [node for node in own if met[node] > 1], near) for own in parts]
-    return [_block(own, ends) for own in orders] if all(orders) else None
+    def by_messages(self, known: float) -> float:
+        """Return the lower bound of messages between all layers, which is more than that of any spanning forest."""
+        bound = 0.0
+        for bound in Messages(CostGraph(self.nodes, self.pairs.values())).bounds():
+            if bound >= known * (1 - ROUNDING):
+                break
+        return bound
 
+    def by_cliques(self, known: float) -> float:
+        """Return the least of all on the cliques of an elimination, and leave out states by it; 0 if they are too large."""
+        structure = CostGraph(self.nodes, self.pairs.values()).structure
+        if not self.complete or min_sum(structure).work > MOST_JOINED:
+            return 0.0
+        return self.bound(known, range(len(self.pairs)))
 
-def _block(nodes: Sequence[int], ends: Sequence[Ends]) -> Block:
-    places = {node: at for at, node in enumerate(nodes)}
-    links = [
-        (link, (places[one], places[other]))
-        for link, (one, other) in enumerate(ends)
-        if one in places and other in places
-    ]
-    return Block(tuple(nodes), tuple(sorted(links, key=lambda own: own[1])))
-
-
-def _order(nodes: Sequence[int], ports: Sequence[int], near: Sequence[set[int]]) -> list[int]:
-    """Return the nodes of a block, its pivot first, at a port if possible; none if it has no pivot."""
-    for pivot in (*reversed(ports), *nodes):
-        rest = [node for node in nodes if node != pivot]
-        port, *more = [node for node in ports if node != pivot] or rest[:1]
-        forest = [] if more else _forest(rest, port, near)
-        if forest:
-            return [pivot, *forest]
-    return []
-
-
-def _forest(nodes: Sequence[int], port: int, near: Sequence[set[int]]) -> list[int]:
-    """Return some nodes from the port on, each behind its only neighbour among those before it; none if one has several."""
-    found: list[int] = []
-    todo = [*reversed(nodes), port]
-    while todo:
-        node = todo.pop()
-        if node not in found:
-            if len(near[node] & {*found}) > 1:
-                return []
-            found.append(node)
-            todo += sorted(near[node] & {*nodes} - {*found})
-    return found
+    def _spanning(self, *, far: bool) -> list[int]:
+        """Return the pairs of a spanning forest, those of layers near each other first, or those of layers far apart."""
+        tree, found, ends = np.arange(len(self.nodes)), [], [edge[:2] for edge in self.pairs.values()]
+        for at in sorted(range(len(ends)), key=lambda at: abs(ends[at][0] - ends[at][1]), reverse=far):
+            one, other = tree[[*ends[at]]]
+            if one != other:
+                tree[tree == other] = one
+                found.append(at)
+        return sorted(found)
 
 
 class Table:
@@ -152,14 +184,10 @@ class Table:
 
     def _solved(self, kept: Sequence[slice]) -> Solved:
         """Return the least sums over some states of each node of the block, without the own costs of pivot and port."""
-        relaxed, nodes, edges = self.relaxed, self.block.nodes, []
-        own = [
-            relaxed.nodes[node][some] * (at > 1)
-            for at, (node, some) in enumerate(zip(nodes, kept, strict=True))
-        ]
-        for link, (source, target) in self.block.links:
-            edges.append(Edge.dense(source, target, relaxed.pairs[link].costs[kept[source], kept[target]]))
-        return solved(CostGraph(own, edges), (1, 0))
+        each = enumerate(zip(self.block.nodes, kept, strict=True))
+        nodes = [self.relaxed.nodes[node][some] * (at > 1) for at, (node, some) in each]
+        edges = [Edge.dense(*ends, self._pairs(link, ends, kept)) for link, ends in self.block.links]
+        return solved(CostGraph(nodes, edges), (1, 0))
 
     def orders(self, entry: tuple[int, int]) -> Indices:
         """Return the option of each node of the block at each level, ``[nodes, levels]``, for an exact entry: the pivot's are sorted in each group.
@@ -292,11 +320,11 @@ def _wholeness(end: Classes, option: int) -> int:
 
 
 class Path(NamedTuple):
-    """The best path through the tables: the state of each node at which blocks may meet, and the tables of its entries that are not exact."""
+    """The best path through the tables: the state of each node at which blocks may meet, and its entries that are not exact."""
 
     states: dict[int, int]
     bound: float
-    open: dict[tuple[int, tuple[int, int]], Table]
+    open: list[tuple[Table, tuple[int, int]]]
 
 
 class Chain:
@@ -305,34 +333,28 @@ class Chain:
     def __init__(self, relaxed: Relaxed, blocks: Sequence[Block]) -> None:
         self.relaxed = relaxed
         tables: dict[object, Table] = {}
+        self.blocks: list[tuple[Block, Table]] = []
         for block in blocks:
-            key = self._key(block)
-            tables[key] = tables[key] if key in tables else Table(relaxed, block)
-        self.blocks = [(block, tables[self._key(block)]) for block in blocks]
+            forms = tuple((relaxed.graph.links[link].form, ends) for link, ends in block.links)
+            key = (tuple(id(relaxed.nodes[node]) for node in block.nodes), forms)
+            if key not in tables:
+                tables[key] = Table(relaxed, block)
+            self.blocks.append((block, tables[key]))
         inner = {node for block in blocks for node in block.nodes[2:]}
         self.ports = [node for node in range(len(relaxed.nodes)) if node not in inner]
 
-    def _key(self, block: Block) -> object:
-        links, nodes = self.relaxed.graph.links, self.relaxed.nodes
-        forms = tuple((links[link].form, ends) for link, ends in block.links)
-        return tuple(id(nodes[node]) for node in block.nodes), forms
-
     def best(self, known: float, *, exact_only: bool = False) -> Path:
         """Return the best path through the tables, or through their exact entries alone; a plan costs ``known``."""
-        most = 2 * known + 1
+        most, at = 2 * known + 1, self.ports.index
         costs = {
-            key: (np.where(own.exact | (not exact_only), np.minimum(own.costs, most), most)[:, None],)
-            for key, own in {id(table): table for _, table in self.blocks}.items()
+            own: (np.where(own.exact | (not exact_only), np.minimum(own.costs, most), most)[:, None],)
+            for own in dict.fromkeys(table for _, table in self.blocks)
         }
-        at = self.ports.index
-        edges = [
-            Edge(at(pivot), at(port), costs[id(table)])
-            for pivot, port, table in ((*block.meets, table) for block, table in self.blocks)
-        ]
+        edges = [Edge(at(pivot), at(port), costs[table]) for ((pivot, port, *_), _), table in self.blocks]
         found = solved(CostGraph([self.relaxed.nodes[node] for node in self.ports], edges))
         states = dict(zip(self.ports, found.choices(), strict=True))
-        entries = [(table, block.entry(states)) for block, table in self.blocks]
-        left = {(id(table), entry): table for table, entry in entries if not table.exact[entry]}
+        entries = dict.fromkeys((table, block.entry(states)) for block, table in self.blocks)
+        left = [(table, entry) for table, entry in entries if not table.exact[entry]]
         return Path(states, float(found.lowest[0]), left)
 
     def close(self, path: Path, known: float) -> bool:
@@ -340,7 +362,7 @@ class Chain:
         gap = known - path.bound
         room = gap / max(1, len(self.blocks)) * FIRST_ROOM
         try:
-            for (_, entry), table in path.open.items():
+            for table, entry in path.open:
                 table.close(entry, gap, room, known * 1e-9)
         except TooMany:
             return False

@@ -10,29 +10,27 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache, reduce
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, islice
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from hypar.solve.cost_graph import structure_of
 from hypar.solve.counts.forms import further_costs, priced
-from hypar.solve.counts.pivots import Chain, blocks_of
-from hypar.solve.counts.relaxed import STEPS, Relaxed
+from hypar.solve.counts.pivots import STEPS, Chain, Relaxed, ordered
 from hypar.solve.counts.states import MOST_LEVELS, ROUNDING, number_of_states
 from hypar.solve.limits import ENTRY_BYTES, checkpoint
 from hypar.solve.minsum import Solved, min_sum
+from hypar.solve.order import blocks_of
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from hypar.solve.counts.forms import CountGraph, Numbers
     from hypar.solve.edge import Costs, Indices
     from hypar.solve.limits import Budget
     from hypar.solve.minsum import MinSum
-
-Value = TypeVar("Value", bound="Hashable")
 
 AT_ONCE = 16
 """Sets of levels that are tried at once."""
@@ -59,23 +57,24 @@ def improving(graph: CountGraph, budget: Budget, *, bounded: bool = True) -> Ite
     search = Columns(graph)
     if not search.widest or not budget.allows(stored=_entries(graph, sizes, STEPS[0])):
         return
-    plan, relaxed = search.greedy(), Relaxed(graph, steps[0]) if bounded else None
+    plan = greedy = search.greedy()
+    relaxed = Relaxed(graph, steps[0]) if bounded else None
     bound = 0.0 if relaxed is None else max(relaxed.bound(), 0.0)
     yield _found(graph, plan, bound)
-    if bound < plan.cost * (1 - ROUNDING):
-        for better in search.improving(plan, search.widest):
-            plan = better
-            yield _found(graph, plan, bound)
-        if relaxed is None:
-            return
-        # A good plan leaves few of many states.
-        bound = max(bound, _narrowed(relaxed, plan.cost, steps))
-        wide = _entries(graph, sizes, WIDEST) * ENTRY_BYTES <= budget.limits.bytes
-        if wide and graph.links and not relaxed.pairs:
-            # Each tensor has more pairs of states than any step takes.
-            bound = max(bound, min(Relaxed(graph, WIDEST).bound(), plan.cost))
+    if bound >= plan.cost * (1 - ROUNDING):
+        return
+    for plan in search.improving(greedy, search.widest):
         yield _found(graph, plan, bound)
-    if relaxed is not None and bound < plan.cost * (1 - ROUNDING) and relaxed.complete:
+    if relaxed is None:
+        return
+    # A good plan leaves few of many states.
+    bound = max(bound, _narrowed(relaxed, plan.cost, steps))
+    wide = _entries(graph, sizes, WIDEST) * ENTRY_BYTES <= budget.limits.bytes
+    if wide and graph.links and not relaxed.pairs:
+        # Each tensor has more pairs of states than any step takes.
+        bound = max(bound, min(Relaxed(graph, WIDEST).bound(), plan.cost))
+    yield _found(graph, plan, bound)
+    if relaxed.complete:
         yield from _closed(relaxed, search, plan, bound)
 
 
@@ -98,12 +97,12 @@ def _entries(graph: CountGraph, sizes: Sequence[int], most: float) -> float:
 
 
 def _closed(relaxed: Relaxed, search: Columns, plan: Found, bound: float) -> Iterator[Found]:
-    """Yield better plans and bounds by the tables of blocks; nothing if a block has no pivot."""
-    graph = search.graph
-    blocks = blocks_of([link[:2] for link in relaxed.graph.links], len(relaxed.graph.nodes))
+    """Yield better plans and bounds by the tables of blocks; nothing if they have met, or if a block has no pivot."""
+    graph, more = search.graph, bound < plan.cost * (1 - ROUNDING)
+    blocks = blocks_of([link[:2] for link in graph.links], len(graph.nodes)) if more else None
     if blocks is None:
         return
-    chain, more = Chain(relaxed, blocks), True
+    chain = Chain(relaxed, blocks)
     while more:
         path = chain.best(plan.cost)
         # Exact entries alone are plans, of which the best one leaves less to be made exact.
@@ -135,11 +134,6 @@ class Found(NamedTuple):
     cost: float
     bound: float = -math.inf
 
-    @property
-    def exact(self) -> bool:
-        """Whether the plan is proven optimal."""
-        return self.bound >= self.cost
-
 
 class Columns:
     """The search for columns of a graph; no option is chosen that leaves devices idle."""
@@ -147,12 +141,11 @@ class Columns:
     def __init__(self, graph: CountGraph) -> None:
         self.graph, self.cells, self.groups = graph, graph.cells, graph.groups
         self.alike = np.arange(len(graph.cells.sizes))[:, None] == self.groups
-        self.terms = _shared(graph.terms)
-        idle = graph.idle or (None,) * len(graph.nodes)
-        self.offered = _shared(
+        self.terms, idle = graph.terms, graph.idle or (None,) * len(graph.nodes)
+        self.offered = [
             tuple(tuple(option for option in at if option != own) or at for at in of)
             for of, own in zip(graph.offered, idle, strict=True)
-        )
+        ]
         powers = {form: form.powers for form in dict.fromkeys(link.form for link in graph.links)}
         self.powers = [powers[link.form] for link in graph.links]
 
@@ -173,22 +166,11 @@ class Columns:
         return float(sum(costs.item() for costs in (*nodes, *links)))
 
     def greedy(self) -> Found:
-        """Return a plan of first options, with every level chosen anew once, from the innermost one on."""
-        orders = np.array([*map(self._first, range(len(self.offered)))])
+        """Return a plan of each layer's first state, with every level chosen anew once, from the innermost one on."""
+        orders = np.array([ordered(self.graph.states_of(node)[0]) for node in range(len(self.offered))])
         for level in reversed(range(len(self.groups))):
             orders = self.renewed(orders, [(level,)])[0]
         return Found(orders, self.cost(orders))
-
-    def _first(self, node: int) -> list[int]:
-        """Return the first option that each level offers, as often as the layer may take it."""
-        limit, found = self.graph.limit(node), list[int]()
-        products = dict.fromkeys(range(self.graph.options(node)), 1)
-        for group in self.groups.tolist():
-            offered, ways = self.offered[node][group], self.cells.ways[group]
-            within = (at for at in offered if limit is None or products[at] * ways <= limit.most[at])
-            found.append(next(within, offered[-1]))
-            products[found[-1]] *= ways
-        return found
 
     def improving(self, plan: Found, width: int) -> Iterator[Found]:
         """Yield better and better plans, until no choice of some levels anew improves the last one."""
@@ -215,10 +197,10 @@ class Columns:
         by_groups: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
         for own in combinations_with_replacement(kinds.values(), width):
             # Levels of one kind stand for themselves in turn, if there are as many.
-            places = [sum(other is of for other in own[:at]) for at, of in enumerate(own)]
+            turns = {id(of): iter(of) for of in own}
+            levels = tuple([level for of in own for level in islice(turns[id(of)], 1)])
             touched = not changed or any(level in changed for of in own for level in of)
-            if touched and all(place < len(of) for place, of in zip(places, own, strict=True)):
-                levels = tuple(of[place] for place, of in zip(places, own, strict=True))
+            if touched and len(levels) == width:
                 by_groups.setdefault(tuple(self.groups[list(levels)].tolist()), []).append(levels)
         for sets in by_groups.values():
             for first in range(0, len(sets), AT_ONCE):
@@ -243,18 +225,20 @@ class Columns:
         """
         graph, names = self.graph, [order.tobytes() for order in orders]
         known: dict[object, Costs] = {}
-        counts: dict[object, Indices] = {}
+        counts: dict[object, list[Numbers]] = {}
         nodes, links = [], []
-        for node, terms in enumerate(self.terms):
-            further, options = graph.own[node] if graph.own else None, (graph.options(node), names[node])
-            key: object = (id(terms), id(further), graph.limit(node), id(self.offered[node]), names[node])
+        for node, (terms, offered) in enumerate(zip(self.terms, self.offered, strict=True)):
+            options = graph.options(node)
+            key: object = (terms, id(graph.own[node]) if graph.own else None, offered, names[node])
             if key not in known:
-                counts[options] = here = self._counts(options[0], orders[node], taken, own)
-                known[key] = graph.costs(node, terms, here) + _barred(self.offered[node], own, options[0])
+                one = np.eye(options, dtype=np.int8)
+                counts[options, names[node]] = here = self._met(one, (orders[node],), taken, own)
+                states = np.stack(np.broadcast_arrays(*here), axis=-2)
+                known[key] = graph.costs(node, terms, states) + _barred(offered, own, options)
             nodes.append(known[key])
         for (source, target, form), powers in zip(graph.links, self.powers, strict=True):
             pair = (orders[source], orders[target])
-            late = form.idle is not None or bool(form.once and self.cells.latencies)
+            late = bool(form.idle or (form.once and self.cells.latencies))
             same = (names[source], names[target]) if late else tuple(own[pair].tobytes() for own in powers)
             key = (id(form), *same)
             if key not in known:
@@ -264,33 +248,29 @@ class Columns:
                 ]
                 costs = reduce(np.add, priced(form, met, self.cells))
                 if late:
-                    made, read = (
-                        np.moveaxis(counts[graph.options(end), names[end]], 2, 0) for end in (source, target)
-                    )
-                    ends = (made[:, :, :, None], read[:, :, None])
+                    made, read = (counts[graph.options(end), names[end]] for end in (source, target))
+                    ends = ([one[:, :, None] for one in made], [other[:, None] for other in read])
                     costs = costs + further_costs(form, ends, (met[0], met[1]), self.cells)
                 sizes = [len(of) ** len(own) for of in (form.made, form.read)]
                 known[key] = np.broadcast_to(costs, (len(taken), *sizes))
             links.append(known[key])
         return nodes, links
 
-    def _counts(self, options: int, order: Indices, taken: Indices, own: tuple[int, ...]) -> Indices:
-        """Return how often a layer takes each option in each group, ``[sets, choices, groups, options]``."""
-        one, more = _ones(len(self.cells.sizes), options, own)
-        rest = one[self.groups, order].sum(axis=0) - one[list(own), order[taken]].sum(axis=1)
-        return np.asarray(rest[:, None] + more)
-
     def _met(
-        self, power: Numbers, pair: tuple[Indices, Indices], taken: Indices, own: Sequence[int]
+        self, table: Numbers, ends: tuple[Indices, ...], taken: Indices, own: Sequence[int]
     ) -> list[Numbers]:
-        """Return the exponent of each group, ``[sets, choices of the source, choices of the target]`` where it has a level of a set."""
-        here = power[pair] * self.alike
+        """Return the sum over the levels of each group of what a table has for the options of one or two layers there.
+
+        Returns:
+            ``[sets, choices of each layer, ...]``, the further axes those of the table.
+        """
+        here = np.einsum("gl,l...->gl...", self.alike, table[ends])
         rest = (here.sum(axis=1)[:, None] - here[:, taken].sum(axis=2)).astype(np.int8)
-        picks = [_picks(options, len(own)) for options in power.shape]
-        each = [(group, power[np.ix_(*pick)]) for group, *pick in zip(own, *picks, strict=True)]
+        picks = [_picks(options, len(own)) for options in table.shape[: len(ends)]]
+        each = [(group, table[np.ix_(*pick)]) for group, *pick in zip(own, *picks, strict=True)]
+        apart = (slice(None), *[None] * len(ends))
         return [
-            left[:, None, None] + sum(more for at, more in each if at == group)
-            for group, left in enumerate(rest)
+            left[apart] + sum(more for at, more in each if at == group) for group, left in enumerate(rest)
         ]
 
 
@@ -300,21 +280,8 @@ def _picks(options: int, width: int) -> Indices:
     return np.indices((options,) * width).reshape(width, options**width)
 
 
-@lru_cache(maxsize=256)
-def _ones(groups: int, options: int, own: tuple[int, ...]) -> tuple[Numbers, Numbers]:
-    """Return the counts of a level with an option, ``[groups, options, groups, options]``, and those of every choice of levels of some groups."""
-    one = np.eye(groups * options, dtype=np.int8).reshape(groups, options, groups, options)
-    picks = zip(own, _picks(options, len(own)), strict=True)
-    return one, np.asarray(sum(one[group, pick] for group, pick in picks))
-
-
 @lru_cache(maxsize=1024)
 def _barred(offered: tuple[tuple[int, ...], ...], own: tuple[int, ...], options: int) -> Costs:
     """Return infinity for the choices that some group does not offer."""
     picks = zip(own, _picks(options, len(own)), strict=True)
     return np.where(np.all([np.isin(pick, offered[group]) for group, pick in picks], axis=0), 0.0, np.inf)
-
-
-def _shared(values: Iterable[Value]) -> list[Value]:
-    known: dict[Value, Value] = {}
-    return [known.setdefault(value, value) for value in values]

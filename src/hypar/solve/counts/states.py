@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import cached_property, lru_cache, reduce
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -35,12 +35,9 @@ def number_of_states(depths: tuple[int, ...], offered: tuple[tuple[int, ...], ..
 @lru_cache(maxsize=256)
 def all_states(depths: tuple[int, ...], offered: tuple[tuple[int, ...], ...], options: int) -> Numbers:
     """Return all states of a layer with some options in each group, ``[states, groups, options]``."""
-    by_group = []
-    for depth, own in zip(depths, offered, strict=True):
-        found = np.zeros((math.comb(depth + len(own) - 1, len(own) - 1), 1, options), dtype=np.int8)
-        found[:, 0, own] = list(_parts(depth, (depth,) * len(own)))
-        by_group.append(found)
-    return _crossed(by_group)
+    one = np.eye(options, dtype=np.int8)
+    each = [([*_parts(depth, (depth,) * len(own))], own) for depth, own in zip(depths, offered, strict=True)]
+    return _crossed([(np.array(parts, dtype=np.int8) @ one[[*own]])[:, None] for parts, own in each])
 
 
 def _crossed(tables: Sequence[Numbers]) -> Numbers:
@@ -134,50 +131,29 @@ class Cells(NamedTuple):
 @lru_cache(maxsize=64)
 def _powers(ways: int) -> Costs:
     """Return the powers of the ways; negative ones at negative indices."""
-    up = float(ways) ** np.arange(MOST_LEVELS + 1)
-    down = float(ways) ** -np.arange(MOST_LEVELS + 1.0)[:0:-1]
-    return np.concatenate([up, [0.0], down])
+    powers = np.arange(MOST_LEVELS + 1.0)
+    return np.asarray(float(ways) ** np.concatenate([powers, [-np.inf], -powers[:0:-1]]))
 
 
-class Limit(NamedTuple):
-    """How often a layer may take its options at all levels.
-
-    Attributes:
-        most: for each option the largest product of the ways of the levels that take it.
-        copies: the option that a level takes only where its ways are too many for any other one it offers; None for none.
-    """
-
-    most: tuple[float, ...]
-    copies: int | None
-
-    def within(self, states: Counts, cells: Cells, offered: tuple[tuple[int, ...], ...]) -> NDArray[np.bool_]:
-        """Return which states, ``[..., groups, options]``, with the options that each group offers, may be taken."""
-        ways = np.array(cells.ways, dtype=np.float64)[:, None]
-        products = np.prod(ways**states, axis=-2)
-        found = np.all(products <= self.most, axis=-1)
-        for group, own in enumerate(offered if self.copies is not None else ()):
-            others = [option for option in own if option != self.copies]
-            more = products[..., others] * ways[group] <= np.array(self.most)[others]
-            found &= (states[..., group, self.copies] == 0) | ~more.any(axis=-1)
-        return np.asarray(found)
-
-
-@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Own:
-    """Costs of a layer for each of its states ``[states, groups, options]``."""
+    """The states that a layer may take, ``[states, groups, options]``, and the cost of each; of equal states the first counts."""
 
-    states: NDArray[np.int8]
+    states: Numbers
     costs: Costs
 
-    def of(self, states: NDArray[np.integer]) -> Costs:
-        """Return the costs of some states, ``[..., groups, options]``; infinite if the layer does not offer one."""
-        known, first = np.unique(_codes(self.states), return_index=True)
-        wanted = _codes(states)
+    @cached_property
+    def _known(self) -> tuple[NDArray[np.void], NDArray[np.intp]]:
+        return np.unique(_codes(self.states), return_index=True)
+
+    def of(self, states: Counts) -> Costs:
+        """Return the costs of some states, ``[..., groups, options]``; infinite if the layer may not take one."""
+        (known, first), wanted = self._known, _codes(states)
         found = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
         return np.where(known[found] == wanted, self.costs[first[found]], np.inf)
 
 
-def _codes(states: NDArray[np.integer]) -> NDArray[np.void]:
+def _codes(states: Counts) -> NDArray[np.void]:
     """Return the counts of each state, ``[..., groups, options]``, as one value that can be sorted."""
     counts = np.ascontiguousarray(states, dtype=np.int8).reshape(*states.shape[:-2], -1)
     return counts.view(f"V{counts.shape[-1]}")[..., 0]

@@ -114,14 +114,12 @@ def cheapest(structures: tuple[Structure, ...]) -> str:
 def require_tables(name: str, tables: Tables, most_bytes: float = math.inf) -> None:
     """Raise ``TableLimitError`` if tables exceed the limits, those of all solvers or the memory of a search."""
     stored = int(min(STORED_LIMIT, most_bytes / ENTRY_BYTES))
-    if tables.stored > stored:
-        entries, limit, verb = tables.stored, stored, "hold"
-    elif tables.work > WORK_LIMIT:
-        entries, limit, verb = tables.work, WORK_LIMIT, "compute"
-    else:
+    if tables.stored <= stored and tables.work <= WORK_LIMIT:
         return
+    held = tables.stored > stored
+    entries, limit, verb = (tables.stored, stored, "hold") if held else (tables.work, WORK_LIMIT, "compute")
     number = f"{entries:,}" if entries < 10**15 else f"10^{int(math.log10(entries))}"
-    size = f" ({format_bytes(ENTRY_BYTES * entries)})" if verb == "hold" and entries < 10**15 else ""
+    size = f" ({format_bytes(ENTRY_BYTES * entries)})" if held and entries < 10**15 else ""
     width = f", width {tables.width}" if tables.width else ""
     least = "" if tables.complete and entries < 10**15 else "more than "
     hint = "" if name == FALLBACK else f"; solver {FALLBACK!r} says how far from the optimum it may be"

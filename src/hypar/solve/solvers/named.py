@@ -39,7 +39,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -180,11 +180,8 @@ class Messages:
 
 def work_of_round(links: Sequence[Link]) -> int:
     """Return the table entries that a round computes, with what it takes to set each look up."""
-    sides = [(link.source_digits, link.target_digits) for link in links]
-    return sum(
-        2 * OVERHEAD * len(side[0]) + entries_computed(*side) + entries_computed(*side[::-1])
-        for side in sides
-    )
+    ways = [way for _, _, *digits in links for way in (digits, digits[::-1])]
+    return sum(OVERHEAD * len(source) + entries_computed(source, target) for source, target in ways)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,8 +229,7 @@ class Bounded:
         """Yield an assignment, and a lower bound that holds however its sums were rounded."""
         structure = problem.structure
         exact, tables = tables_of(structure), self.tables(structure)
-        terms = [*problem.nodes, *[term for edge in problem.edges for term in edge.terms]]
-        rounding = ROUNDING * float(sum([np.abs(term).max() for term in terms]))
+        rounding = ROUNDING * float(sum([np.abs(costs).max() for costs in problem.arrays]))
         require_tables("bounded", tables)
         messages = Messages(problem, int(min(self.work, budget.limits.seconds * ENTRIES_PER_S)))
         best, bound = (0,) * len(problem.nodes), -math.inf
@@ -271,9 +267,9 @@ class Bounded:
 
 
 class Elimination:
-    """An exact solver of any graph whose tables fit."""
+    """An exact solver of any graph whose tables fit, unless it ``refuses`` graphs of some kind."""
 
-    name, exact = "elimination", True
+    name, exact, refuses = "elimination", True, ""
 
     def tables(self, structure: Structure) -> Tables | None:
         """Return the size of the tables by tracing the order without costs."""
@@ -281,10 +277,9 @@ class Elimination:
 
     def solve(self, problem: CostGraph) -> Solution:
         """Eliminate every node, then assign choices in reverse."""
-        structure = problem.structure
-        tables = self.tables(structure)
+        tables = self.tables(problem.structure)
         if tables is None:
-            raise ProblemError(f"solver {self.name!r}: the graph has a branch or a cycle; allowed: paths")
+            raise ProblemError(f"solver {self.name!r}: {self.refuses}")
         require_tables(self.name, tables)
         assignment = optimum(problem)
         return Solution(assignment=assignment, cost=problem.cost(assignment))
@@ -293,33 +288,27 @@ class Elimination:
 class Chain(Elimination):
     """The same of paths alone, in time linear in their length."""
 
-    name = "chain"
+    name, refuses = "chain", "the graph has a branch or a cycle; allowed: paths"
 
     def tables(self, structure: Structure) -> Tables | None:
         """Return the size of the tables; None if the graph has a branch or a cycle."""
-        return tables_of(structure)._replace(width=0) if _is_paths(structure) else None
+        pairs = {(min(link[:2]), max(link[:2])) for link in structure.links}
+        paths = len({low for low, _ in pairs}) == len({high for _, high in pairs}) == len(pairs)
+        return tables_of(structure)._replace(width=0) if paths else None
 
 
-class Counts:
+class Counts(Elimination):
     """The name of a search over levels, which takes no cost graph: that does not say which choices are orders of others."""
 
-    exact = False
+    name, exact = "counts", False
+    refuses = (
+        "found costs that depend on the order of levels, or one level at a time; allowed: cost "
+        "'volume', or 'time' or 'accpar' on a machine whose outer levels are no faster than inner ones and where all "
+        "collectives of a level take as long, by 'moved' or 'fused', --search joint, one dim a level"
+    )
 
     def tables(self, structure: Structure) -> None:
         """Return None: no cost graph is supported."""
-
-    def solve(self, problem: CostGraph) -> NoReturn:  # noqa: ARG002 (the solvers' interface)
-        """Refuse a cost graph."""
-        raise ProblemError(
-            "solver 'counts': found costs that depend on the order of levels, or one level at a time; allowed: cost "
-            "'volume', or 'time' or 'accpar' on a machine whose outer levels are no faster than inner ones and where all "
-            "collectives of a level take as long, by 'moved' or 'fused', --search joint, one dim a level"
-        )
-
-
-def _is_paths(structure: Structure) -> bool:
-    pairs = {(min(link[:2]), max(link[:2])) for link in structure.links}
-    return len({low for low, _ in pairs}) == len({high for _, high in pairs}) == len(pairs)
 
 
 plugins: dict[str, Solver] = {
