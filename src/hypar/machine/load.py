@@ -14,8 +14,7 @@ from hypar.files.yaml_file import Document, format_yaml, parse_yaml
 from hypar.machine import schema
 from hypar.machine.compute_models.base import ComputeModel
 from hypar.machine.links import Tier
-from hypar.machine.machine import DeviceGroup, Machine
-from hypar.machine.work import Devices
+from hypar.machine.machine import DeviceGroup, Heterogeneous, Machine
 from hypar.registry import data_file, load_plugin, plugin_names
 from hypar.sharding.tree import WHOLE_ARRAY
 
@@ -147,7 +146,9 @@ def _machine(name: str, given: schema.Changed) -> Machine:
         name=name,
         source=content.source,
         changes=dict(given.changes),
-        devices=Devices(content=content, compute=compute.beside(content.device), tiers=tiers),
+        content=content,
+        compute=compute.beside(content.device),
+        tiers=tiers,
     )
 
 
@@ -248,7 +249,7 @@ class _Groups:
             found = f"found {len(entries)} groups"
             raise HardwareError(self.content.at(where), found, f"2 to {schema.MOST_GROUPS}")
         groups = tuple(self.group(entry, source, (*where, index)) for index, entry in enumerate(entries))
-        return Machine(name=name, source=source, changes=self.changes, groups=groups)
+        return Heterogeneous(name=name, source=source, changes=self.changes, groups=groups)
 
     def group(self, entry: schema.GroupEntry, source: str, where: Where) -> DeviceGroup:
         groups = entry.groups is not None

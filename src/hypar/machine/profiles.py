@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -284,7 +285,7 @@ def measured_machine(file: str | Path, machine: Machine | None, graph: LayerGrap
     if machine.groups:
         found = f"the devices of hardware {machine.name!r} are heterogeneous, the times those of one of them"
         raise OptionError("profile", found, "a machine of identical devices")
-    return machine.having(measured=times)
+    return replace(machine, measured=times)
 
 
 def whole_array(machine: Machine) -> tuple[int, ...]:

@@ -129,6 +129,11 @@ def memory_words(shape: LocalShape) -> float:
     return sum(shape.words[tensor] for tensor in PHASES.values())
 
 
+def passing(words: float) -> dict[str, float]:
+    """Return the accesses of words that pass buffer and memory, and neither registers nor an array's network."""
+    return {"registers": 0.0, "array": 0.0, "buffer": words, "memory": words}
+
+
 class ElementArray(ComputeModel):
     """Units that are an array of processing elements, each with registers for a few words of each tensor."""
 
