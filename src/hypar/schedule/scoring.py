@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from hypar.machine.setting import access_energies, byte_energies, layer_energy, power_at_rest
+from hypar.machine.setting import byte_energies, energies, layer_energy, power_at_rest
 from hypar.ops.nest import PHASES
 from hypar.plan.records import GroupScore, Score
 from hypar.schedule.lanes import COMPUTE, Lane
@@ -130,7 +130,7 @@ def energy_of(lanes: Sequence[Lane], step: Step) -> dict[str, float] | None:
             return None
         given = {"link": costs.link, "static": costs.static}
         named = [component for component, own in given.items() if own is not None]
-        for component in ("arithmetic", *access_energies(machine), "communication", *named):
+        for component in (*energies(machine), "communication", *named):
             found.setdefault(component, [])
         if "static" in named:
             rest_w = lane.devices * power_at_rest(machine)
