@@ -28,7 +28,7 @@ INSIDE = {
     "network": "layer training modelfile expand nodes graph",
     "importers": "trace atoms layers sequences rules experts fusion writing imported formats torch_module onnx_file jax_function config_file readers",
     "sharding": "dims conventions placement space collectives amounts tree layout",
-    "machine": "spatial step_times collectives schema compute_models topologies links work machine setting load profiles",
+    "machine": "spatial collectives schema compute_models topologies links work machine setting load profiles",
     "plan": "records stages request plan diff",
     "schedule": "timeline pieces record pipeline_orders lanes tasks lifetimes memory stages scoring",
     "planning": "strategies pins sources resolved refusals question searches flat records uneven chunks folding fastest engine stages planner replay choices",

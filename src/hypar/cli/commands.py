@@ -36,7 +36,7 @@ def plan(
     """
     network, named = rows.network_of(model, inputs, sequence), given["profile"]
     changes = rows.changes_of(changes, given, hardware)
-    step_table = named is not None and use("machine.step_times:is_step_table")(named)
+    step_table = named is not None and use("machine.work:is_step_table")(named)
     if step_table and hardware is None and changes:
         machine = use("machine.profiles:measured_devices")(Path(named), changes)
     else:

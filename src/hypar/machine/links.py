@@ -7,7 +7,7 @@ path say. The algorithms and their sources are in ``hypar.machine.collectives``.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -55,17 +55,13 @@ class Tier:
     """
 
     name: str
-    topology: Topology
+    topology: Topology = field(hash=False)  # its fields may be lists
     devices: int
     bytes_per_s: float
     latency_s: float
     duplex: bool
     ports: int | None = None
     collectives: tuple[str, ...] = collectives.ALGORITHMS
-
-    def __hash__(self) -> int:
-        """Return a hash of all but the topology, whose fields may be lists."""
-        return hash((self.name, self.devices, self.bytes_per_s, self.latency_s, self.ports, self.collectives))
 
 
 class Line(NamedTuple):
@@ -277,11 +273,11 @@ class _Level:
 
     def line(self, algorithm: str, schedule: Schedule) -> Line:
         seconds = math.fsum(max(self.by_tier(step)) for step in schedule) / self.inner
-        latency = [step.rounds * self.latency_s(step) for step in schedule]
+        latency = [
+            step.rounds * max(self.routed(sent, summed=step.summed).latency_s for _, sent in step.parts)
+            for step in schedule
+        ]
         return Line(math.fsum(latency), seconds, algorithm)
-
-    def latency_s(self, step: Step) -> float:
-        return max(self.routed(sent, summed=step.summed).latency_s for _, sent in step.parts)
 
     def by_tier(self, step: Step) -> list[float]:
         """Return the seconds of the busiest link of each tier."""

@@ -11,19 +11,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from hypar.document import Result
 from hypar.errors import HardwareError
 from hypar.machine.collectives import ALGORITHMS
-from hypar.machine.compute_models.base import Work, passing
+from hypar.machine.compute_models.base import ComputeModel, Work, passing
 from hypar.machine.links import LevelLink, Line, Tier, level_links
-from hypar.machine.work import LayerTime, fullest_share, local_shape, phase_work, slower
+from hypar.machine.work import Degrees, LayerTime, StepTimes, fullest_share, local_shape, phase_work, slower
 from hypar.ops.nest import PHASES, Nest
 from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from hypar.machine.compute_models.base import ComputeModel
     from hypar.machine.schema import HardwareFile
-    from hypar.machine.step_times import StepTimes
-    from hypar.machine.work import Degrees
 
 DIGEST = ".2"
 """The end of a machine's digest: the number of what is hashed, another one where fields were added."""

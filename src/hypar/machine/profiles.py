@@ -22,7 +22,7 @@ from hypar.files.text import format_json, read_csv, read_json, write
 from hypar.files.validation import Record, validated
 from hypar.files.yaml_file import Document, read_yaml
 from hypar.machine.load import machine_of
-from hypar.machine.step_times import LayerTimes, StepTimes
+from hypar.machine.work import LayerTimes, StepTimes
 from hypar.sharding.dims import grid_word
 from hypar.units import parse_quantity
 
