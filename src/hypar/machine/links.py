@@ -323,11 +323,9 @@ class _Level:
 
     def hops(self, sources: Numbers, targets: Numbers) -> Numbers:
         """Return the links between the first devices of subgroups."""
-        ends = sources * self.inner, targets * self.inner
-        found: Numbers = np.sum(
-            [own.hops for own in self._loads([to.listed(*ends) for to in self.places])], axis=0
-        )
-        return found
+        starts, ends = sources * self.inner, targets * self.inner
+        loads = self._loads([own.listed(starts, ends) for own in self.places])
+        return np.sum([own.hops for own in loads], axis=0)  # type: ignore[no-any-return]
 
     def grid(self) -> Numbers:
         """Return the subgroups as a grid, by the coordinates of their first devices in all networks."""

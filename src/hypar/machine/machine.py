@@ -95,8 +95,8 @@ class Machine(Result):
         tiers: their networks, outermost first.
         measured: measured times of a network's layers in data parallelism; they replace those of the compute model, and
             those of the links where the exchange of gradients was measured too.
-        staged: for the devices of a stage the level of its arrays below the stages, and the ways of the stages; None if no
-            level of an array is left out.
+        outside: number of the levels of an array outside the stages, if these are the devices of a stage.
+        stages: ways of the level of the stages, which the arrays of a stage leave out; 0 if they leave none out.
     """
 
     _document: ClassVar[str] = "catalogue"
@@ -109,7 +109,8 @@ class Machine(Result):
     compute: ComputeModel
     tiers: tuple[Tier, ...]
     measured: StepTimes | None = None
-    staged: tuple[int, int] | None = None
+    outside: int = 0
+    stages: int = 0
 
     @cached_property
     def digest(self) -> str:
@@ -150,9 +151,8 @@ class Machine(Result):
         Args:
             arrays: ways of the levels of each group of identical devices, by its name.
         """
-        return (
-            replace(self, groups=tuple(group.using(arrays) for group in self.groups)) if self.groups else self
-        )
+        groups = tuple(group.using(arrays) for group in self.groups)
+        return replace(self, groups=groups) if groups else self
 
     def of_stage(self, outside: int, ways: Callable[[str, Machine], int], name: str = WHOLE_ARRAY) -> Machine:
         """Return the machine as the devices of a stage see it, some of whose splits and levels are outside the stages.
@@ -164,9 +164,10 @@ class Machine(Result):
         """
         if not self.groups:
             return _of_stage(self, outside, ways(name, self)) if outside > 0 else self
-        inside = [group.machine.of_stage(outside - 1, ways, group.name) for group in self.groups]
-        groups = zip(self.groups, inside, strict=True)
-        return replace(self, groups=tuple(replace(group, machine=machine) for group, machine in groups))
+        groups = [
+            replace(own, machine=own.machine.of_stage(outside - 1, ways, own.name)) for own in self.groups
+        ]
+        return replace(self, groups=tuple(groups))
 
     # Assumptions
 
@@ -249,10 +250,8 @@ class Machine(Result):
         }
         if nest.others:
             # Both errors of a product of activations come before any layer that reads them.
-            seconds |= {
-                "backward": seconds["backward"] + seconds["gradient"],
-                "gradient": seconds["gradient"] * 0,
-            }
+            seconds["backward"] = seconds["backward"] + seconds["gradient"]
+            seconds["gradient"] = seconds["gradient"] * 0
         if self.counts_unweighted:
             for phase in ("forward", "backward"):
                 more, words = self._unweighted(nest, degrees, phase, element_bytes)
@@ -296,11 +295,6 @@ class Machine(Result):
         """
         return _links(self, array, shared=shared)[0]
 
-    @property
-    def outside(self) -> int:
-        """Number of the levels outside the stages, if it is of one stage."""
-        return 0 if self.staged is None else self.staged[0]
-
     def stage_link(self, array: tuple[int, ...], ways: int) -> LevelLink:
         """Return the link between stages that have an array each.
 
@@ -339,7 +333,7 @@ def _links(
 ) -> tuple[tuple[LevelLink, ...], tuple[LevelLink, ...]]:
     """Return the links of each level of an array, and of the level of the stages if the whole array has one."""
     tiers = machine.tiers if shared else tuple(replace(tier, ports=None) for tier in machine.tiers)
-    outside, ways = machine.staged or (0, ways)
+    outside, ways = machine.outside, machine.stages or ways
     stages = (ways,) if ways else ()
     links = level_links(machine.name, tiers, (*array[:outside], *stages, *array[outside:]))
     inside = outside + len(stages)
@@ -348,7 +342,7 @@ def _links(
 
 @lru_cache(maxsize=256)
 def _of_stage(machine: Machine, outside: int, ways: int) -> Machine:
-    return replace(machine, staged=(outside, ways))
+    return replace(machine, outside=outside, stages=ways)
 
 
 # What it is, as data

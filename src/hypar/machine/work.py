@@ -82,11 +82,7 @@ def local_shape(nest: Nest, degrees: Degrees) -> LocalShape:
     }
     if nest.others:
         # The further inputs of a product of activations are the weight of its three products.
-        words = {
-            "input": words["input"],
-            "weight": sum(words[tensor] for tensor in nest.others),
-            "output": words["output"],
-        }
+        words["weight"] = sum(words.pop(tensor) for tensor in nest.others)
     return LocalShape(
         sizes=as_matrices(nest, sizes) if nest.unsized.extra or nest.products else sizes,
         windows=nest.windows,
