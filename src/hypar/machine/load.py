@@ -112,9 +112,23 @@ def _identical(file: Path, text: str, changes: _Changes) -> Machine:
     _require_identical(document)
     if changes:
         _identical(file, text, _Changes())
-    content = schema.Changed(document, changes)
-    machine = _machine(file.stem, content)
-    _require_effect(machine, content)
+    given = schema.Changed(document, changes)
+    networks, place = given.data.get("interconnect"), given.at
+    data = {**given.data, "interconnect": [networks]} if isinstance(networks, dict) else given.data
+    content, compute = _content(data, place)
+    number = len(content.interconnect or ())
+    tiers = tuple(_tier(content, index, place) for index in range(number))
+    devices = math.prod(tier.devices for tier in tiers)
+    _require_number(devices, place(("interconnect", number - 1, "devices")))
+    machine = Machine(
+        name=file.stem,
+        source=content.source,
+        changes=dict(changes),
+        content=content,
+        compute=compute.beside(content.device),
+        tiers=tiers,
+    )
+    _require_effect(machine, given)
     return machine
 
 
@@ -134,24 +148,6 @@ def _require_effect(machine: Machine, content: schema.Changed) -> None:
         raise OptionError(where, f"changes nothing, as {why}", allowed)
 
 
-def _machine(name: str, given: schema.Changed) -> Machine:
-    networks, place = given.data.get("interconnect"), given.at
-    data = {**given.data, "interconnect": [networks]} if isinstance(networks, dict) else given.data
-    content, compute = _content(data, place)
-    number = len(content.interconnect or ())
-    tiers = tuple(_tier(content, index, place) for index in range(number))
-    devices = math.prod(tier.devices for tier in tiers)
-    _require_number(devices, place(("interconnect", number - 1, "devices")))
-    return Machine(
-        name=name,
-        source=content.source,
-        changes=dict(given.changes),
-        content=content,
-        compute=compute.beside(content.device),
-        tiers=tiers,
-    )
-
-
 def _content(data: dict[str, Any], place: Callable[[Where], str]) -> tuple[schema.HardwareFile, ComputeModel]:
     """Validate a file and its compute model, and name the faults of both."""
     faults = Faults()
@@ -160,10 +156,11 @@ def _content(data: dict[str, Any], place: Callable[[Where], str]) -> tuple[schem
         content = validated(schema.HardwareFile, data, place=place, error=HardwareError, every=True)
     device = data.get("device")
     fields = device.get("compute") if isinstance(device, dict) else None
-    if content is not None or isinstance(fields, dict):
-        own = content.device.compute if content is not None else dict(fields or {})
+    if content is not None:
+        fields = content.device.compute
+    if isinstance(fields, dict):
         with faults:
-            compute = _plugin("compute_models", own, ("device", "compute"), place)
+            compute = _plugin("compute_models", fields, ("device", "compute"), place)
     if content is None or compute is None:
         raise together(faults.found)
     given = content.device.model_fields_set
