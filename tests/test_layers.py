@@ -34,7 +34,7 @@ INSIDE = {
     "planning": "strategies pins sources resolved refusals question searches flat records uneven chunks folding fastest engine stages planner replay choices",
     "program": "holding steps layouts fragments lowering",
     "execution": "loss exchange devices compute simulator verify",
-    "studies": "step shrink pieces held verify remarks grid alternatives",
+    "studies": "step shrink pieces verify remarks grid alternatives",
     "reports": "words palette text charts plots exports terminal steps renderers trace of report",
 }
 """Folders and modules of the large packages, the lowest first; those not named import none of the package's others."""

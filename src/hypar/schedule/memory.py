@@ -143,10 +143,14 @@ class _Part(NamedTuple):
     shards: frozenset[str]
 
 
-def _held(lane: Lane) -> Held:
-    setting = lane.setting
+def layers_in_order(lane: Lane) -> tuple[StepOp, ...]:
+    """Return the layers of a lane, of all parts of its stage, in the order in which they run."""
+    return _ops(_parts(lane))
+
+
+def _parts(lane: Lane) -> tuple[_Part, ...]:
     each = ((own, own.place) for own in lane.place.parts or (lane,))
-    parts = tuple(
+    return tuple(
         [
             _Part(
                 own.graph,
@@ -162,6 +166,10 @@ def _held(lane: Lane) -> Held:
             for own, at in each
         ]
     )
+
+
+def _held(lane: Lane) -> Held:
+    setting, parts = lane.setting, _parts(lane)
     convention = MOVED if setting.convention == PAPER else setting.convention
     return _held_by(parts[0].graph, parts, setting.array, convention, setting.formats)
 

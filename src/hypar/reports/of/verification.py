@@ -14,8 +14,7 @@ from hypar.units import exact_number
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hypar.studies.held import Held
-    from hypar.studies.verify import Received, Transfer, Verified
+    from hypar.studies.verify import Held, Received, Transfer, Verified
 
 _BYTES = tuple(Column(f"{by}_bytes", by, "whole") for by in ("planned", "counted", "moved"))
 _RECEIVED = (Column("level"), Column("tensor"), *_BYTES)
