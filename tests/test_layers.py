@@ -33,7 +33,7 @@ INSIDE = {
     "schedule": "timeline pieces record pipeline_orders lanes tasks lifetimes memory stages scoring",
     "planning": "strategies pins sources resolved refusals question searches flat records uneven chunks folding fastest engine stages planner replay choices",
     "program": "holding steps layouts fragments lowering",
-    "execution": "loss exchange devices compute simulator verify",
+    "execution": "exchange compute simulator verify",
     "studies": "step shrink pieces verify remarks grid alternatives",
     "reports": "words palette text charts plots exports terminal steps renderers trace of report",
 }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.execution.devices import LEARNING_RATE, Devices, Parameters, start
+from hypar.execution.compute import LEARNING_RATE, Devices, Parameters, start
 from hypar.execution.exchange import mask, moved
 from hypar.execution.simulator import run
 from hypar.program.lowering import Item, Program, lower, runs_once
