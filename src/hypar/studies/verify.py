@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from itertools import product, repeat
+from itertools import product
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -275,8 +275,8 @@ def _transfers(
     plan: Plan, program: Program, numbers: Verification | None, levels: Sequence[str]
 ) -> Iterator[Transfer]:
     formats = formats_of(plan.precision, program.graph.element_bytes)
-    moved = repeat(None) if numbers is None else (each.moved for each in numbers.transfers)
-    for (item, own), ran in zip(counted(program, plan.microbatches), moved, strict=False):
+    alone = ((*own, None) for own in counted(program, plan.microbatches))
+    for item, own, ran in alone if numbers is None else numbers.transfers:
         size = formats.of(item.phase)
         for at, level in enumerate(levels):
             received = None if ran is None else size * int(ran[at])
