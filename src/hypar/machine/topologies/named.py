@@ -131,9 +131,8 @@ class _Grid(Topology):
 
     def fault(self, devices: int) -> str | None:
         rows = self.edges(devices)[0]
-        return (
-            f"{rows} rows of {devices} devices; allowed: a divisor of {devices}" if devices % rows else None
-        )
+        uneven = f"{rows} rows of {devices} devices; allowed: a divisor of {devices}"
+        return uneven if devices % rows else None
 
 
 class Grid(_Grid):
