@@ -196,16 +196,12 @@ class _Places(NamedTuple):
     def sets(self, sources: Numbers, targets: Numbers, *, summed: bool) -> Sets:
         """Return messages from each source of a set to each of its targets: [set, device]."""
         groups, ports, places = self.shape
-        each = (sources, self.port, ports), (targets, self.group, groups)
-        rows = np.arange(len(sources))[:, None]
-        counts = [
-            np.bincount(
-                ((rows * size + of[own]) * places + self.place[own]).ravel(), None, len(rows) * size * places
-            )
-            for own, of, size in each
-        ]
-        own, there = (count.astype(np.float64).reshape(len(rows), -1, places) for count in counts)
-        return Sets(own[:, None], there[:, :, None], summed)
+        rows, found = np.arange(len(sources))[:, None], []
+        for own, of, size in (sources, self.port, ports), (targets, self.group, groups):
+            code = (rows * size + of[own]) * places + self.place[own]
+            counts = np.bincount(code.ravel(), minlength=len(rows) * size * places)
+            found.append(counts.astype(np.float64).reshape(len(rows), -1, places))
+        return Sets(found[0][:, None], found[1][:, :, None], summed)
 
 
 def _places(tiers: Sequence[Tier], array: tuple[int, ...]) -> list[_Places]:
@@ -256,9 +252,8 @@ class _Level:
         beside = self.routed(collectives.around(np.arange(self.ways)[None]))
         crossed = [tier for tier, busy in zip(self.tiers, everyone.busy, strict=True) if np.any(busy)]
         across = next(number for number, busy in enumerate(beside.busy) if np.any(busy))
-        allowed = [
-            name for name in collectives.ALGORITHMS if all(name in tier.collectives for tier in crossed)
-        ]
+        common = set.intersection(*({*tier.collectives} for tier in crossed))
+        allowed = [name for name in collectives.ALGORITHMS if name in common]
         if len(crossed) == 1 and crossed[0].topology.adds_up:
             allowed.append("in_tree")
         named = collectives.schedules(self.grid(), self.hops, allowed)

@@ -179,11 +179,9 @@ def _plugin(group: str, fields: dict[str, Any], where: Where, place: Callable[[W
         kind: type[Description] = load_plugin(group, fields["name"])
     except UnknownNameError as error:
         raise UnknownNameError(error.kind, error.name, error.known, place((*where, "name"))) from None
-    rest, own = (
-        {key: value for key, value in fields.items() if key != "name"},
-        lambda at: place((*where, *at)),
-    )
-    return validated(kind, rest, place=own, error=HardwareError, also_allowed=["name"], every=True)
+    rest = {key: value for key, value in fields.items() if key != "name"}
+    how: dict[str, Any] = {"error": HardwareError, "also_allowed": ["name"], "every": True}
+    return validated(kind, rest, place=lambda at: place((*where, *at)), **how)
 
 
 def _tier(content: schema.HardwareFile, index: int, place: Callable[[Where], str]) -> Tier:
@@ -260,11 +258,10 @@ class _Groups:
             if faulty:
                 raise HardwareError(self.content.at(where), f"found {found}", allowed)
         name = self.name(entry, where)
-        machine = (
-            self.identical(entry, where)
-            if entry.groups is None
-            else self.side_by_side(name, source, entry.groups, (*where, "groups"))
-        )
+        if entry.groups is None:
+            machine = self.identical(entry, where)
+        else:
+            machine = self.side_by_side(name, source, entry.groups, (*where, "groups"))
         used, own = machine.num_devices, entry.outward
         link = {"bytes_per_s": own.bandwidth.value, "latency_s": own.latency.value}
         return DeviceGroup(name=name, machine=machine, num_devices=used, **link)

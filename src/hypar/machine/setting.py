@@ -133,14 +133,10 @@ def time_rates(setting: Setting, level: int, *, shared: bool = True) -> Rates:
     own = [link.lines[kind] for kind in COLLECTIVES]
     # A collective of fewer algorithms than others has its last one several times.
     columns = zip(*([*lines, *lines[-1:] * (max(map(len, own)) - len(lines))] for lines in own), strict=True)
-    found = tuple(
-        Rate(
-            tuple(line.seconds_per_byte * setting.element_bytes for line in column),
-            tuple(line.latency_s for line in column),
-        )
-        for column in columns
+    each = (
+        [(own.seconds_per_byte * setting.element_bytes, own.latency_s) for own in lines] for lines in columns
     )
-    return Rates(found, together=True)
+    return Rates(tuple(Rate(*zip(*lines, strict=True)) for lines in each), together=True)
 
 
 @lru_cache(maxsize=16384)

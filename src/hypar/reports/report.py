@@ -199,6 +199,5 @@ def _machine(found: Reported, machine: Machine) -> Section:
         changed = f"{what}, or another version of hypar made it."
     document = machine.document()
     notes = (Note("", text) for text in (changed, document.title) if text)
-    return Section(
-        "Machine", (*notes, Section("Every number and its source", document.parts, document.about))
-    )
+    every = Section("Every number and its source", document.parts, document.about)
+    return Section("Machine", (*notes, every))

@@ -73,9 +73,8 @@ def _rates(ran: ScoredStep) -> Iterator[Note]:
         tokens = ran.graph.layers[0].shape["sequence"]
         each = f"{batch * tokens / seconds:,.0f} tokens/s, {batch * tokens / seconds / devices:,.0f} a device"
         flop = _flop(ran) / seconds / devices
-        yield Note(
-            "rate", f"{each}; {batch / seconds:,.1f} samples/s; {flop / 1e12:.3g} model TFLOP/s a device"
-        )
+        rate = f"{each}; {batch / seconds:,.1f} samples/s; {flop / 1e12:.3g} model TFLOP/s a device"
+        yield Note("rate", rate)
 
 
 def _flop(ran: ScoredStep) -> float:

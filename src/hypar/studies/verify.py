@@ -163,9 +163,8 @@ class Verified(Result):
 
         Numbers agree, levels moved what was counted, no device held more than was said, and results are as stated.
         """
-        return not (self.mismatches or self.changes or self.fuller) and (
-            self.numbers is None or self.numbers.error_below is not None
-        )
+        wrong = self.mismatches or self.changes or self.fuller
+        return not wrong and (self.numbers is None or self.numbers.error_below is not None)
 
 
 def verify_plan(

@@ -105,9 +105,8 @@ def _of_split(
     """
     (made, read), (held, needed), names = labels, shares, names_at(between)
     makes, reads = zip(*names, strict=True)
-    works = [
-        at_work(label == COPIES, own, apart=between.apart) for label, own in zip(labels, shares, strict=True)
-    ]
+    each = zip(labels, shares, strict=True)
+    works = [at_work(label == COPIES, own, apart=between.apart) for label, own in each]
     high = np.cumsum(needed, axis=-1)
     wide = np.minimum(high + border, 1.0) - np.maximum(high - needed - border, 0.0)
     kept = held if made in makes else works[0]
