@@ -44,11 +44,7 @@ Text = Annotated[str, Field(max_length=1000), only(str.strip, "a text that is no
 Value = TypeVar("Value")
 
 
-class Description(Record):
-    """A part of a hardware file."""
-
-
-class Sourced(Description, Generic[Value]):
+class Sourced(Record, Generic[Value]):
     """A quantity in hypar's own unit, with paper and section, datasheet and page, or the reason for assuming it."""
 
     value: Value

@@ -21,7 +21,7 @@ from hypar.sharding.tree import WHOLE_ARRAY
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from hypar.files.quantities import Description
+    from hypar.files.validation import Record
 
 
 def load_machine(hardware: Machine | str | Path, changes: Mapping[str, Any] | None = None) -> Machine:
@@ -176,7 +176,7 @@ def _plugin(group: str, fields: dict[str, Any], where: Where, place: Callable[[W
         found = f"found {shown(fields['name'])}" if "name" in fields else "'name' is missing"
         raise HardwareError(place((*where, "name")), found, ", ".join(plugin_names(group)))
     try:
-        kind: type[Description] = load_plugin(group, fields["name"])
+        kind: type[Record] = load_plugin(group, fields["name"])
     except UnknownNameError as error:
         raise UnknownNameError(error.kind, error.name, error.known, place((*where, "name"))) from None
     rest = {key: value for key, value in fields.items() if key != "name"}

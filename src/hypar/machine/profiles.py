@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from hypar.errors import HardwareError, OptionError, ProfileError, UnknownNameError, Where, shown, suggestion
-from hypar.files.quantities import Description, Text, quantity
+from hypar.files.quantities import Text, quantity
 from hypar.files.text import format_json, read_csv, read_json, write
 from hypar.files.validation import Record, only, validated
 from hypar.files.yaml_file import Document, read_yaml
@@ -146,7 +146,7 @@ _ALLOWED = only(lambda seconds: 0 <= seconds <= MOST_SECONDS, f"0 s to {MOST_SEC
 Time = Annotated[float, quantity("seconds"), _ALLOWED]
 
 
-class MeasuredLayer(Description):
+class MeasuredLayer(Record):
     """The measured times of a layer."""
 
     name: Text
@@ -157,7 +157,7 @@ class MeasuredLayer(Description):
     copy_back: Time | None = None
 
 
-class OverlapTable(Description):
+class OverlapTable(Record):
     """A table of measured times of a step."""
 
     source: Text = "not given"

@@ -20,7 +20,6 @@ from hypar.files.quantities import (
     Bytes,
     BytesPerSecond,
     Count,
-    Description,
     Joules,
     Part,
     Seconds,
@@ -28,13 +27,13 @@ from hypar.files.quantities import (
     Text,
     Watts,
 )
+from hypar.files.validation import Record
 from hypar.machine.collectives import ALGORITHMS
 from hypar.registry import load_plugin, plugin_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from hypar.files.validation import Record
     from hypar.files.yaml_file import Document
 
 MOST_GROUPS = 8
@@ -58,14 +57,14 @@ Plugin = Annotated[dict[str, Any], BeforeValidator(_named)]
 """A plug-in's ``name`` and its fields."""
 
 
-class Memory(Description):
+class Memory(Record):
     """Memory of a device."""
 
     capacity: Sourced[Bytes]
     bandwidth: Sourced[BytesPerSecond]
 
 
-class Energy(Description):
+class Energy(Record):
     """Energy of one operation, of one access to a word, of a word over one link, and power of a unit at rest.
 
     What is left out counts as zero.
@@ -81,7 +80,7 @@ class Energy(Description):
     static: Sourced[Watts] | None = None
 
 
-class Device(Description):
+class Device(Record):
     """One accelerator; a file with energies or a buffer gives the word that they are for."""
 
     word: Sourced[Bytes] = Sourced(value=4.0, source="not given: no energies and no buffer depend on it")
@@ -101,7 +100,7 @@ def _algorithms(names: Any) -> Any:
     return [name for name in ALGORITHMS if name in names]
 
 
-class Network(Description):
+class Network(Record):
     """Network of devices, or of groups, of which then every device has its own link outward unless they share ``ports``."""
 
     topology: Plugin
@@ -124,7 +123,7 @@ def _list(given: Any) -> Any:
 Networks = Annotated[list[Network], Field(min_length=1, max_length=MOST_NETWORKS), BeforeValidator(_list)]
 
 
-class Assumptions(Description):
+class Assumptions(Record):
     """Named choices that the publication of a machine leaves open, as ``docs/hardware.md`` describes them."""
 
     units_per_device: Sourced[Count] = Sourced(value=1, source="one unit a device")
@@ -147,7 +146,7 @@ class Assumptions(Description):
     reserve: Sourced[Bytes] | None = None
 
 
-class Outward(Description):
+class Outward(Record):
     """Link of each device of a group to the groups beside its own."""
 
     bandwidth: Sourced[BytesPerSecond]
@@ -165,7 +164,7 @@ def group_name(name: str) -> str:
     return name
 
 
-class GroupEntry(Description):
+class GroupEntry(Record):
     """One group of a heterogeneous machine: identical devices by their hardware file, or further groups."""
 
     name: Annotated[str, AfterValidator(group_name)] | None = None
@@ -175,14 +174,14 @@ class GroupEntry(Description):
     outward: Outward
 
 
-class HeterogeneousFile(Description):
+class HeterogeneousFile(Record):
     """File of a heterogeneous machine: groups of different devices."""
 
     source: Text
     groups: list[GroupEntry]
 
 
-class HardwareFile(Description):
+class HardwareFile(Record):
     """File of a machine of identical devices."""
 
     source: Text
