@@ -27,7 +27,7 @@ INSIDE = {
     "ops": "windows dims nest tape run base families",
     "network": "layer training modelfile expand nodes graph",
     "importers": "trace atoms layers sequences rules experts fusion writing imported formats torch_module onnx_file jax_function config_file readers",
-    "sharding": "dims conventions placement space collectives amounts tree layout",
+    "sharding": "dims conventions placement space amounts tree layout",
     "machine": "spatial collectives schema compute_models topologies links work machine setting load profiles",
     "plan": "records stages request plan diff",
     "schedule": "timeline pieces record pipeline_orders lanes tasks lifetimes memory stages scoring",
@@ -35,7 +35,7 @@ INSIDE = {
     "program": "holding steps layouts fragments lowering",
     "execution": "exchange compute simulator verify",
     "studies": "step shrink pieces verify remarks grid alternatives",
-    "reports": "words palette text charts plots exports terminal steps renderers trace of report",
+    "reports": "words palette text plots exports terminal steps renderers of report",
 }
 """Folders and modules of the large packages, the lowest first; those not named import none of the package's others."""
 

@@ -17,7 +17,7 @@ from hypar.errors import HardwareError
 from hypar.machine import links
 from hypar.machine.links import level_links
 from hypar.machine.load import machine_of
-from hypar.sharding.collectives import COLLECTIVES
+from hypar.sharding.conventions import COLLECTIVES
 from tests.effort import late
 from tests.heterogeneous import kind
 from tests.machine import simulator

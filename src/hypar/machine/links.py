@@ -16,7 +16,7 @@ import numpy as np
 from hypar.errors import HardwareError
 from hypar.machine import collectives
 from hypar.machine.topologies.base import Listed, Sets
-from hypar.sharding.collectives import COLLECTIVES
+from hypar.sharding.conventions import COLLECTIVES
 from hypar.sharding.placement import primes
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ import numpy as np
 
 from hypar.network.training import AS_USUAL, Formats, Training, formats_of
 from hypar.ops.nest import PHASES
-from hypar.sharding.collectives import COLLECTIVES
-from hypar.sharding.conventions import PAPER
+from hypar.sharding.conventions import COLLECTIVES, PAPER
 from hypar.sharding.placement import divided_einsum
 
 if TYPE_CHECKING:

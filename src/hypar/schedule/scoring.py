@@ -15,8 +15,7 @@ from hypar.plan.records import GroupScore, Score
 from hypar.schedule.lanes import COMPUTE, Lane
 from hypar.schedule.memory import memory_of
 from hypar.schedule.pieces import COMMUNICATION
-from hypar.sharding.collectives import SUMMED
-from hypar.sharding.conventions import DIRECT, PAPER
+from hypar.sharding.conventions import DIRECT, PAPER, SUMMED
 from hypar.units import exact_number
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ import numpy as np
 from hypar.ops.nest import IN_GROUP, Nest
 from hypar.sharding.amounts.cuts import Above, Cuts, Digit, Digits, Shares, change, ratios, unequal
 from hypar.sharding.amounts.transfers import Between, Factors, fraction_read, image_of, mapped, names_at
-from hypar.sharding.collectives import CODE, COLLECTIVES, Codes
+from hypar.sharding.conventions import CODE, COLLECTIVES, Codes
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.placement import COPIES, IDLE, Choice, Options, digits_of, dim_of, layout, terms
 
