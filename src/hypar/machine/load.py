@@ -195,19 +195,18 @@ def _tier(content: schema.HardwareFile, index: int, place: Callable[[Where], str
         asked = place((*where, "devices"))
         own = asked if asked.startswith("change ") else place((*where, "topology"))
         raise HardwareError(own, f"{network.topology['name']}: {fault}")
-    shared = assumed.bandwidth.value == "total"
-    key = "total_bandwidth" if shared else "link_bandwidth"
-    given = network.total_bandwidth if shared else network.link_bandwidth
+    kind = assumed.bandwidth.value
+    given = network.total_bandwidth if kind == "total" else network.link_bandwidth
     if given is None:
-        wanted = f"one, as assumption bandwidth is {assumed.bandwidth.value}"
-        raise HardwareError(place(where), f"{key!r} is missing", wanted)
+        wanted = f"one, as assumption bandwidth is {kind}"
+        raise HardwareError(place(where), f"'{kind}_bandwidth' is missing", wanted)
     # Every device inside a group has its own link outward, or shares a port, so that many networks run side by side.
     below = math.prod(other.devices.value for other in inner)
     beside = below if network.ports is None else network.ports.value
     if beside > below:
         found = f"found {beside} ports of a group of {below} devices"
         raise HardwareError(place((*where, "ports")), found, f"at most {below}")
-    links = topology.num_links(devices) * beside if shared else 1
+    links = topology.num_links(devices) * beside if kind == "total" else 1
     return Tier(
         name=network.topology["name"],
         topology=topology,

@@ -256,8 +256,7 @@ class Machine(Result):
             for phase in ("forward", "backward"):
                 more, words = self._unweighted(nest, degrees, phase, element_bytes)
                 seconds[phase] = seconds[phase] + more
-                accesses = {**work[phase].accesses}
-                accesses |= {place: accesses[place] + words for place in ("buffer", "memory")}
+                accesses = {place: own + passing(words)[place] for place, own in work[phase].accesses.items()}
                 work[phase] = replace(work[phase], accesses=accesses)
         return LayerTime(seconds=seconds, work=work, macs=shape.macs, words=shape.words, fullest=fullest)
 
