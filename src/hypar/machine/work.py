@@ -116,11 +116,9 @@ def as_matrices(nest: Nest, sizes: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 _AS_MATRICES: dict[tuple[str, ...], str] = {
-    ("weight",): "in_channels",
+    ("weight",): "in_channels", ("input", "weight"): "in_channels", ("weight", "output"): "out_channels",
     ("input", "output"): "batch",
-    ("input", "weight"): "in_channels",
-    ("weight", "output"): "out_channels",
-}
+}  # fmt: skip
 """The dim of a convolution that stands for dims of some tensors."""
 
 
