@@ -71,10 +71,9 @@ def start(graph: LayerGraph, seed: int = 0) -> Start:
 def first_values(op: Op, nest: Nest, random: np.random.Generator) -> dict[str, Array]:
     """Return first values of the trained tensors of an op, such that activations stay near 1."""
     terms = max(1.0, nest.macs / math.prod(nest.result.shape))
-    means = {"weight": (0.0, 1 / math.sqrt(terms)) if nest.weight else (1.0 - op.adds, 0.1)}
-    return {
-        name: random.normal(*means.get(name, (0.0, 0.1)), own.shape) for name, own in nest.trained.items()
-    }
+    own = {"weight": (0.0, 1 / math.sqrt(terms)) if nest.weight else (1.0 - op.adds, 0.1)}
+    means = {name: own.get(name, (0.0, 0.1)) for name in nest.trained}
+    return {name: random.normal(*means[name], trained.shape) for name, trained in nest.trained.items()}
 
 
 @dataclass(frozen=True, kw_only=True)

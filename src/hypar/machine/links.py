@@ -156,10 +156,8 @@ def level_links(name: str, tiers: tuple[Tier, ...], array: tuple[int, ...]) -> t
     place, single = f"hardware {name!r}", min(array, default=2) < 2
     if single or used > held or held % used:
         found = f"found an array of {used} devices ({'x'.join(map(str, array))})"
-        allowed = f"at most {held}" if used > held else f"a divisor of {held}"
-        raise HardwareError(
-            place, found, "two ways a level at least" if single else f"{allowed}, all that it has"
-        )
+        most = f"{'at most' if used > held else 'a divisor of'} {held}, all that it has"
+        raise HardwareError(place, found, "two ways a level at least" if single else most)
     wide, listing = max(array, default=1), [tier.name for tier in tiers if not tier.topology.takes_sets]
     if used * (wide - 1) > MOST_MESSAGES and listing:
         found = f"found {used * (wide - 1):,} messages of a level of {wide} ways on a network {listing[0]!r}"

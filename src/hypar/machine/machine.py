@@ -237,9 +237,8 @@ class Machine(Result):
             # Nobody computes the error of the network's input.
             work["backward"] = Work(seconds=0.0, accesses=passing(0.0), mapping={}, skipped=1.0)
         # Accesses are counted for an even share; those of the fullest device grow in proportion to its words.
-        fullest = {
-            tensor: nest.elements(tensor) * fullest_share(nest, degrees, tensor) for tensor in nest.names
-        }
+        shares = {tensor: fullest_share(nest, degrees, tensor) for tensor in nest.names}
+        fullest = {tensor: nest.elements(tensor) * share for tensor, share in shares.items()}
         uneven = sum(fullest.values()) / sum(shape.words.values())
         seconds = {
             phase: slower(

@@ -339,9 +339,8 @@ def held_by(
     places, formats = _places(plan.root), formats_of(plan.precision, program.graph.element_bytes)
     order, ops = sorted({*places}), [*map(layers_in_order, ran.lanes)]
     lanes = np.array([order.index(place) for place in places])
-    place_of = {
-        op.layer.name: (stage, op.part) for (stage, _), own in zip(order, ops, strict=True) for op in own
-    }
+    each = zip(order, ops, strict=True)
+    place_of = {op.layer.name: (stage, op.part) for (stage, _), own in each for op in own}
     of = np.array([stage for stage, _ in places])
     received = {at: shares(program.places, step, arrived[at], of) for at, step in program.transfers.items()}
     chunks = [frozenset(chunk) for chunk in plan.chunks.layers] if plan.chunks else []
