@@ -25,18 +25,18 @@ MOST_ENTRIES, MOST_CHARACTERS, MOST_FAULTS = 50_000, 100_000, 20
 _INHERITED = frozenset(dir(BaseModel))
 
 
-def only(fits: Callable[[Any], object], allowed: str) -> AfterValidator:
-    """Return the validator of values that fit, whose message says which are allowed."""
+def only(fits: Callable[[Any], object], allowed: str, when: Callable[..., Any] = AfterValidator) -> Any:
+    """Return the validator of values that fit, behind that of their type or before it, whose message says which are allowed."""
 
     def check(value: Any) -> Any:
         if not fits(value):
             raise ValueError(allowed)
         return value
 
-    return AfterValidator(check)
+    return when(check)
 
 
-def one_of(names: Collection[str]) -> AfterValidator:
+def one_of(names: Collection[str]) -> Any:
     """Return the validator of a text that is one of some names."""
     return only(names.__contains__, ", ".join(names))
 

@@ -269,12 +269,11 @@ class _Groups:
         """Return the name of a group, by default that of its hardware file."""
         name = entry.name or Path(str(entry.hardware)).stem
         found, allowed = f"found a second group {shown(name)}", "each group a name of its own"
-        try:
-            known = schema.group_name(name) in self.names
-        except ValueError as error:
-            found, known = f"found a group named {shown(name)} as its hardware file", True
-            allowed = f"{error}: give it another"
-        if known:
+        fits = schema.GROUP.fullmatch(name)
+        if not fits:
+            found, allowed = f"found a group named {shown(name)} as its hardware file", schema.GROUPS
+            allowed += ": give it another"
+        if not fits or name in self.names:
             end = "; all is the whole" * (name == WHOLE_ARRAY)
             raise HardwareError(self.content.at(where), found, allowed + end)
         self.names.add(name)

@@ -12,7 +12,7 @@ import copy
 import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import BeforeValidator, Field
 
 from hypar.errors import OptionError, Where, suggestion
 from hypar.files.quantities import (
@@ -27,7 +27,7 @@ from hypar.files.quantities import (
     Text,
     Watts,
 )
-from hypar.files.validation import Record
+from hypar.files.validation import Record, only
 from hypar.machine.collectives import ALGORITHMS
 from hypar.registry import load_plugin, plugin_names
 
@@ -114,13 +114,10 @@ class Network(Record):
     )
 
 
-def _list(given: Any) -> Any:
-    if not isinstance(given, list):
-        raise ValueError("a mapping with topology, or a list of them")  # noqa: TRY004 (pydantic's own protocol)
-    return given
-
-
-Networks = Annotated[list[Network], Field(min_length=1, max_length=MOST_NETWORKS), BeforeValidator(_list)]
+_LISTED = only(
+    lambda given: isinstance(given, list), "a mapping with topology, or a list of them", BeforeValidator
+)
+Networks = Annotated[list[Network], Field(min_length=1, max_length=MOST_NETWORKS), _LISTED]
 
 
 class Assumptions(Record):
@@ -153,21 +150,15 @@ class Outward(Record):
     latency: Sourced[Seconds] = Sourced(value=0.0, source="not given: none is counted")
 
 
-def group_name(name: str) -> str:
-    """Check the name of a group.
-
-    Raises:
-        ValueError: the name is not allowed.
-    """
-    if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}", name) is None:
-        raise ValueError("a name of letters, digits, ., _ and -, at most 40 of them")
-    return name
+GROUP = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
+GROUPS = "a name of letters, digits, ., _ and -, at most 40 of them"
+"""The names of groups, as a pattern and in words."""
 
 
 class GroupEntry(Record):
     """One group of a heterogeneous machine: identical devices by their hardware file, or further groups."""
 
-    name: Annotated[str, AfterValidator(group_name)] | None = None
+    name: Annotated[str, only(GROUP.fullmatch, GROUPS)] | None = None
     hardware: Text | None = None
     changes: dict[str, Any] = Field(default={})
     groups: list[GroupEntry] | None = None
