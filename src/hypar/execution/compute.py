@@ -136,9 +136,6 @@ def compute(devices: Devices, step: Compute) -> None:
             waiting += [[device] for device in group]
             continue
         for role, values in done.items():
-            if 1 < len(group) == num_devices:
-                found[role] = values
-                continue
             # A device with an empty piece has terms of nothing, which take part in sums as zero.
             shape = values.shape[len(group) > 1 :]
             found.setdefault(role, np.zeros((num_devices, *shape)))[at] = values

@@ -318,9 +318,6 @@ class _Level:
     def grid(self) -> Numbers:
         """Return the subgroups as a grid, by the coordinates of their first devices in all networks."""
         first = np.arange(self.ways) * self.inner
-        columns = [
-            column
-            for tier, own in zip(self.tiers, self.places, strict=True)
-            for column in tier.topology.coordinates(own.place[first], tier.devices)
-        ]
-        return collectives.grid_of(np.stack(columns, axis=1))
+        pairs = zip(self.tiers, self.places, strict=True)
+        each = [tier.topology.coordinates(own.place[first], tier.devices) for tier, own in pairs]
+        return collectives.grid_of(np.stack(sum(each, ()), axis=1))

@@ -284,9 +284,8 @@ def _at_once(word: str, place: str, named: Collection[str] | None) -> tuple[str,
     found: list[str] = []
     for part in word.split("*"):
         dim = dim_of(part, place, named)
-        if dim is None:
-            raise OptionError(place, f"found {part!r}", ", ".join(CUTTABLE))
-        if dim in found:
-            raise OptionError(place, f"found {word!r}", "each dim once")
+        if dim is None or dim in found:
+            wrong, allowed = (word, "each dim once") if dim else (part, ", ".join(CUTTABLE))
+            raise OptionError(place, f"found {wrong!r}", allowed)
         found.append(dim)
     return tuple(found)
