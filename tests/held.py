@@ -1,13 +1,14 @@
 """The bytes that the simulated devices of a plan hold, beside those that its score says."""
 
 from hypar import LayerGraph, Plan
-from hypar.execution.devices import start
+from hypar.execution.compute import start
 from hypar.execution.simulator import run
+from hypar.planning.replay import run_plan
 from hypar.planning.resolved import cost_convention
 from hypar.planning.sources import as_planned
-from hypar.studies import held, verify
-from hypar.studies.held import Held
+from hypar.studies import verify
 from hypar.studies.pieces import lowered
+from hypar.studies.verify import Held
 
 
 def held_by(plan: Plan, graph: LayerGraph) -> list[Held]:
@@ -16,7 +17,7 @@ def held_by(plan: Plan, graph: LayerGraph) -> list[Held]:
     graph = as_planned(plan, graph)
     program = lowered(plan, graph, verify.runs_by(cost_convention(plan)))
     devices = run(program, [start(program.graph)])
-    return held.held_by(plan, plan.score, program, devices.elements, devices.arrived)
+    return verify.held_by(run_plan(plan, model=graph), program, devices.elements, devices.arrived)
 
 
 def within(memory: Held) -> bool:

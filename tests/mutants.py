@@ -163,7 +163,7 @@ MUTANTS = [
     Mutant("a change leaves the file that is kept as it was", "machine/schema.py", "= copy.deepcopy(document.data)", "= copy.copy(document.data)"),
     # studies
     Mutant("chunks are found anew for a point", "studies/alternatives.py", "if request.chunks is None:", "if True:"),
-    Mutant("what moves otherwise than counted speaks against a plan", "studies/verify.py", "return not (self.mismatches or self.changes or self.fuller)", "return not (self.changes or self.fuller)"),
+    Mutant("what moves otherwise than counted speaks against a plan", "studies/verify.py", "wrong = self.mismatches or self.changes or self.fuller", "wrong = self.changes or self.fuller"),
     Mutant("a choice is planned anew in its neighbours", "studies/alternatives.py", "0, least - least.min())", "0, 0 * least)"),
     # importers of frameworks
     Mutant("a tensor that is filled by parts is filled whole", "importers/torch_module.py", "if end != sizes[axis] or", "if"),

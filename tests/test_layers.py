@@ -27,15 +27,15 @@ INSIDE = {
     "ops": "windows dims nest tape run base families",
     "network": "layer training modelfile expand nodes graph",
     "importers": "trace atoms layers sequences rules experts fusion writing imported formats torch_module onnx_file jax_function config_file",
-    "sharding": "dims conventions placement space collectives amounts tree layout",
-    "machine": "spatial step_times collectives schema compute_models topologies links work machine setting load profiles",
+    "sharding": "dims conventions placement space amounts tree layout",
+    "machine": "spatial collectives schema compute_models topologies links work machine setting load profiles",
     "plan": "records stages request plan diff",
     "schedule": "timeline pieces record pipeline_orders lanes tasks lifetimes memory stages scoring",
     "planning": "strategies pins sources resolved refusals question searches flat records uneven chunks folding fastest engine stages planner replay choices",
     "program": "holding steps layouts fragments lowering",
-    "execution": "loss exchange devices compute simulator verify",
-    "studies": "step shrink pieces held verify remarks grid alternatives",
-    "reports": "words palette text charts plots exports terminal steps renderers trace of report",
+    "execution": "exchange compute simulator verify",
+    "studies": "step shrink pieces verify remarks grid alternatives",
+    "reports": "words palette text plots exports terminal steps renderers of report",
 }
 """Folders and modules of the large packages, the lowest first; those not named import none of the package's others."""
 

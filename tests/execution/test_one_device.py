@@ -7,8 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from hypar.execution.compute import loss
-from hypar.execution.devices import LEARNING_RATE, Devices, Parameters, Start, start
+from hypar.execution.compute import LEARNING_RATE, Devices, Parameters, Start, loss, start
 from hypar.execution.simulator import run
 from hypar.execution.verify import alone
 from hypar.network.graph import LayerGraph

@@ -6,7 +6,7 @@ import pytest
 
 from hypar import HyparError
 from hypar.machine.profiles import read_step_times
-from hypar.machine.step_times import StepTimes
+from hypar.machine.work import StepTimes
 
 pytestmark = pytest.mark.usefixtures("folder")
 

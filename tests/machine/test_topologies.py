@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from hypar import load_machine
-from hypar.machine.topologies.grid import Mesh, Torus
+from hypar.machine.topologies.named import Mesh, Torus
 
 
 def test_positions_divide_the_longer_side_of_a_torus() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from hypar import Plan, load_machine, plan_model
 from hypar.errors import OptionError
-from hypar.machine.step_times import LayerTimes, StepTimes
+from hypar.machine.work import LayerTimes, StepTimes
 from hypar.planning.chunks import best_sizes, spans
 from hypar.planning.replay import run_plan
 from hypar.schedule.stages import StepWork

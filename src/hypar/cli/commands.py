@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from click.shell_completion import get_completion_class
+from click.shell_completion import shell_complete
 
 from hypar import __version__
 from hypar.activity import INTERRUPTIBLE, holding
@@ -36,7 +36,7 @@ def plan(
     """
     network, named = rows.network_of(model, inputs, sequence), given["profile"]
     changes = rows.changes_of(changes, given, hardware)
-    step_table = named is not None and use("machine.step_times:is_step_table")(named)
+    step_table = named is not None and use("machine.work:is_step_table")(named)
     if step_table and hardware is None and changes:
         machine = use("machine.profiles:measured_devices")(Path(named), changes)
     else:
@@ -178,10 +178,8 @@ def strategies(*, as_json: bool) -> None:
 @command(click.Argument(["shell"], type=click.Choice(["bash", "zsh", "fish"])))
 def completion(shell: str) -> None:
     """Print the completion script of a SHELL, for use as: eval "$(hypar completion bash)"."""
-    found = get_completion_class(shell)
-    if found is not None:
-        main = click.get_current_context().find_root().command
-        use("reports.terminal:write")(found(main, {}, "hypar", "_HYPAR_COMPLETE").source())
+    main = click.get_current_context().find_root().command
+    shell_complete(main, {}, "hypar", "_HYPAR_COMPLETE", f"{shell}_source")
 
 
 @command(rows.PLAN, options=lambda: [

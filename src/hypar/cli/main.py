@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import shlex
 from contextlib import contextmanager, suppress
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
+from click.exceptions import Exit
 
 from hypar import __version__
 from hypar.cli import commands  # noqa: F401 (it lists its commands)
@@ -45,16 +46,11 @@ GONE_OPTIONS = {
 """The options that are no more: what does the same, and what to type for each, if that is all."""
 
 
-class _Refusal(click.ClickException):
-    """An error that ends a command with one line on stderr and an exit status."""
-
-    def __init__(self, line: str, exit_code: int) -> None:
-        super().__init__(line)
-        self.exit_code = exit_code  # type: ignore[misc]
-
-    def show(self, file: IO[Any] | None = None) -> None:
-        with suppress(OSError):
-            click.echo(printable(self.message), file=file, err=file is None, nl=bool(self.message))
+def _refusal(line: str, exit_code: int) -> Exit:
+    """Print a line on stderr, and return what ends a command with an exit status."""
+    with suppress(OSError):
+        click.echo(printable(line), err=True, nl=bool(line))
+    return Exit(exit_code)
 
 
 @contextmanager
@@ -64,19 +60,18 @@ def _one_line() -> Iterator[None]:
         yield
     except HyparError as error:
         lines = "\n".join(f"error: {line}" for line in str(error).splitlines())
-        raise _Refusal(lines, error.exit_status) from error
+        raise _refusal(lines, error.exit_status) from error
     except click.UsageError as error:
         error.message = printable(error.message)  # type: ignore[misc]
         raise
     except KeyboardInterrupt as error:
-        raise _Refusal("interrupted", 130) from error
+        raise _refusal("interrupted", 130) from error
     except BrokenPipeError as error:
-        raise _Refusal("", HyparError.exit_status) from error
+        raise _refusal("", HyparError.exit_status) from error
     except OSError as error:
         if error.filename is not None:
             raise
-        found = refused(error)
-        raise _Refusal(f"error: {found}", found.exit_status) from error
+        raise _refusal(f"error: {refused(error)}", HyparError.exit_status) from error
 
 
 def _in_place_of(command: str, words: list[str]) -> str:
@@ -109,7 +104,7 @@ class _Commands(click.Group):
         """Find the named command; the nearest is suggested if there is none of that name."""
         gone = _in_place_of(args[0], args[1:]) if args[0] in GONE else _without(args)
         if gone and not ctx.resilient_parsing:
-            raise _Refusal(f"error: {gone}", click.UsageError.exit_code)
+            raise _refusal(f"error: {gone}", click.UsageError.exit_code)
         if args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
             raise click.UsageError(str(UnknownNameError("command", args[0], sorted(COMMANDS))), ctx)
         name, found, words = super().resolve_command(ctx, args)

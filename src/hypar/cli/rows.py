@@ -190,6 +190,7 @@ def read_share(text: str) -> float:
 
 # fmt: off
 MODEL, PLAN = argument("model", "models"), argument("plan")
+NUMBERS = {"read": read_numbers, "allowed": "numbers as 1,2,4 or 0..6", "metavar": "NUMBERS"}
 AS_JSON = Parameter("--json as_json", OUTPUT, "Print JSON instead of a table.", read=bool)
 AS_CSV = Parameter("--csv as_csv", OUTPUT, "Print CSV instead of a table.", read=bool)
 FULL = Parameter("--full", OUTPUT, "Show every layer of a large network, and notes on details.", read=bool)
@@ -349,12 +350,10 @@ study("sweep",
         without=["changes"],
         hardware={"required": True, "metavar": "NAMES", "listed": True,
                   "help": "Machines, as hmc or hmc,my.yaml: {names}, and hardware files."},
-        levels={"read": read_numbers, "allowed": "numbers as 1,2,4 or 0..6", "metavar": "NUMBERS",
-                "help": "Numbers of two-way levels, as 0..6; 0 means one device.  [default: 4]"},
+        levels={**NUMBERS, "help": "Numbers of two-way levels, as 0..6; 0 means one device.  [default: 4]"},
         array={"listed": True, "metavar": "ARRAYS",
                "help": "Arrays instead, each by the ways of its levels, outermost first, as 4,16,2xs4x2."},
-        batch={"read": read_numbers, "allowed": "numbers as 1,2,4 or 0..6", "metavar": "NUMBERS",
-               "help": "Samples in a mini-batch, as 32,4096.  [default: the model's]"},
+        batch={**NUMBERS, "help": "Samples in a mini-batch, as 32,4096.  [default: the model's]"},
         strategy={"default": "dp,hypar", "metavar": "NAMES", "listed": True,
                   "help": "Strategies, as dp,hypar: {names}."},
         convention=counted("moved"),

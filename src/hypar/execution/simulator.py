@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hypar.execution.compute import compute
-from hypar.execution.devices import Devices, Parameters, Start
+from hypar.execution.compute import Devices, Parameters, Start, compute
 from hypar.execution.exchange import add, copy, mask, reduced
 from hypar.program.lowering import Compute, Move, Step, Update, runs_once
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.execution.devices import LEARNING_RATE, Devices, Parameters, start
+from hypar.execution.compute import LEARNING_RATE, Devices, Parameters, start
 from hypar.execution.exchange import mask, moved
 from hypar.execution.simulator import run
 from hypar.program.lowering import Item, Program, lower, runs_once
@@ -31,15 +31,8 @@ SMALL = 1e-2
 The gradient of a bias before batch normalisation is zero, and every gradient is where all samples are alike."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
-    """A transfer as it was counted and as it was run.
-
-    Attributes:
-        item: what it is for.
-        counted: elements that each level moves by the count.
-        moved: elements received at each level when it was run.
-    """
+class Checked(NamedTuple):
+    """A transfer, the elements that each level moves by the count, and those that were received there in a run."""
 
     item: Item
     counted: Numbers
@@ -78,9 +71,8 @@ class Verification:
     @property
     def worst(self) -> float:
         """The largest error of the loss, a gradient or an updated value."""
-        scale = abs(self.expected_loss) or 1.0
-        loss = float(np.nan_to_num(abs(self.loss - self.expected_loss) / scale, nan=np.inf, posinf=np.inf))
-        return max(loss, *self.errors.values())
+        loss, expected = np.array(self.loss), np.array(self.expected_loss)
+        return max(_error(loss, expected, np.array(True), 0.0), *self.errors.values())
 
     @property
     def worst_tensor(self) -> str:
@@ -114,10 +106,8 @@ def verify_program(
     expected = [run(one, [first._replace(data=data)]) for data in samples]
     devices = run(program, [first._replace(data=data) for data in samples], without=without)
     whole = {name: sum(step.gradients[name][0] for step in expected) for name in expected[0].gradients}
-    transfers = tuple(
-        Checked(item=item, counted=own, moved=arrived.sum(axis=1))
-        for (item, own), arrived in zip(counted(program, microbatches), devices.arrived.values(), strict=True)
-    )
+    each = zip(counted(program, microbatches), devices.arrived.values(), strict=True)
+    transfers = tuple(Checked(*own, arrived.sum(axis=1)) for own, arrived in each)
     expected_loss = sum(step.loss for step in expected)
     return Verification(
         transfers=transfers,
@@ -162,7 +152,5 @@ def _errors(
 
 def _error(own: np.ndarray, whole: np.ndarray, held: np.ndarray, least: float) -> float:
     scale = max(float(np.abs(whole).max()), least) or 1.0
-    difference = np.abs(own - whole)[held]
-    return (
-        float(np.nan_to_num(difference.max() / scale, nan=np.inf, posinf=np.inf)) if difference.size else 0.0
-    )
+    difference = np.abs(own - whole)[held].max(initial=0.0)
+    return float(np.nan_to_num(difference / scale, nan=np.inf, posinf=np.inf))

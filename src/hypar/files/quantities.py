@@ -20,7 +20,8 @@ def _number(value: Any) -> Any:
     return float(value) if isinstance(value, str) and _EXPONENT.fullmatch(value) else value
 
 
-def _read(kind: str) -> BeforeValidator:
+def quantity(kind: str) -> BeforeValidator:
+    """Return the validator of a number with a unit of a kind, as ``seconds``, or of a plain number."""
     return BeforeValidator(partial(parse_quantity, kind=kind))
 
 
@@ -29,13 +30,13 @@ AsNumber = BeforeValidator(_number)
 _SIZE, _AMOUNT = Field(gt=0, le=MOST), Field(ge=0, le=MOST)
 _NOT_TINY = only(lambda number: number >= 1 / MOST, f"at least {1 / MOST:g}")
 
-Bytes = Annotated[float, _read("bytes"), _SIZE, _NOT_TINY]
-BytesPerSecond = Annotated[float, _read("bytes_per_s"), _SIZE, _NOT_TINY]
-FlopPerSecond = Annotated[float, _read("flop_per_s"), _SIZE, _NOT_TINY]
-Hertz = Annotated[float, _read("hertz"), _SIZE, _NOT_TINY]
-Joules = Annotated[float, _read("joules"), _AMOUNT]
-Seconds = Annotated[float, _read("seconds"), _AMOUNT]
-Watts = Annotated[float, _read("watts"), _AMOUNT]
+Bytes = Annotated[float, quantity("bytes"), _SIZE, _NOT_TINY]
+BytesPerSecond = Annotated[float, quantity("bytes_per_s"), _SIZE, _NOT_TINY]
+FlopPerSecond = Annotated[float, quantity("flop_per_s"), _SIZE, _NOT_TINY]
+Hertz = Annotated[float, quantity("hertz"), _SIZE, _NOT_TINY]
+Joules = Annotated[float, quantity("joules"), _AMOUNT]
+Seconds = Annotated[float, quantity("seconds"), _AMOUNT]
+Watts = Annotated[float, quantity("watts"), _AMOUNT]
 Count = Annotated[int, Field(ge=1, le=2**20)]
 Part = Annotated[float, AsNumber, Field(gt=0, le=1), _NOT_TINY]
 Text = Annotated[str, Field(max_length=1000), only(str.strip, "a text that is not empty")]
@@ -43,11 +44,7 @@ Text = Annotated[str, Field(max_length=1000), only(str.strip, "a text that is no
 Value = TypeVar("Value")
 
 
-class Description(Record):
-    """A part of a hardware file."""
-
-
-class Sourced(Description, Generic[Value]):
+class Sourced(Record, Generic[Value]):
     """A quantity in hypar's own unit, with paper and section, datasheet and page, or the reason for assuming it."""
 
     value: Value

@@ -25,18 +25,18 @@ MOST_ENTRIES, MOST_CHARACTERS, MOST_FAULTS = 50_000, 100_000, 20
 _INHERITED = frozenset(dir(BaseModel))
 
 
-def only(fits: Callable[[Any], object], allowed: str) -> AfterValidator:
-    """Return the validator of values that fit, whose message says which are allowed."""
+def only(fits: Callable[[Any], object], allowed: str, when: Callable[..., Any] = AfterValidator) -> Any:
+    """Return the validator of values that fit, behind that of their type or before it, whose message says which are allowed."""
 
     def check(value: Any) -> Any:
         if not fits(value):
             raise ValueError(allowed)
         return value
 
-    return AfterValidator(check)
+    return when(check)
 
 
-def one_of(names: Collection[str]) -> AfterValidator:
+def one_of(names: Collection[str]) -> Any:
     """Return the validator of a text that is one of some names."""
     return only(names.__contains__, ", ".join(names))
 
@@ -171,9 +171,8 @@ class _Judged(NamedTuple):
             model = next((inner for field in named for inner in _models_in(field.annotation)), model)
         own = (field.alias or name for name, field in model.model_fields.items())
         known = (*(self.also_allowed if len(where) == 1 else ()), *own)
-        return self.error(
-            self.place(where), f"unknown key {shown(key)}", ", ".join(known), suggestion(key, known)
-        )
+        found = f"unknown key {shown(key)}"
+        return self.error(self.place(where), found, ", ".join(known), suggestion(key, known))
 
 
 def _too_large(data: Any, where: Where) -> Iterator[tuple[Where, str, str]]:

@@ -93,9 +93,8 @@ def reversed_in_time(schedule: Schedule) -> Schedule:
 
 def both(scatter: Schedule) -> Schedule:
     """Return the schedule of an all-reduce: a reduce-scatter of half of the bytes received, then an all-gather."""
-    half = tuple(
-        step._replace(parts=tuple((amount / 2, sent) for amount, sent in step.parts)) for step in scatter
-    )
+    parts = (tuple((amount / 2, sent) for amount, sent in step.parts) for step in scatter)
+    half = tuple(step._replace(parts=own) for step, own in zip(scatter, parts, strict=True))
     return (*half, *reversed_in_time(half))
 
 
@@ -115,10 +114,8 @@ def schedules(grid: Numbers, hops: Distances, allowed: Collection[str]) -> dict[
     at_once, summed = "direct" in allowed or ways == PAIR, "in_tree" in allowed
     direct: Named = "direct", (once(1 / (ways - 1), everyone),)
     all_whole = once(whole_terms(ways), everyone)
-    whole: list[Named] = [
-        ("direct whole", (all_whole,)),
-        ("direct", (once(1 / (ways - 1), everyone, 2),)),
-    ]
+    twice = once(1 / (ways - 1), everyone, 2)
+    whole: list[Named] = [("direct whole", (all_whole,)), ("direct", (twice,))]
     scatters = [*_scatters(grid, hops, allowed)]
     reduced = [
         *whole * at_once,
@@ -189,15 +186,12 @@ def _halvings(ways: int) -> Iterator[Schedule]:
     if ways & (ways - 1):
         # His all-gather backwards in time.
         one = np.arange(ways)
-        each = [
-            (min(distance, ways - distance), _listed(one, (one + distance) % ways)) for distance in powers
-        ]
-        yield tuple(once(part * count, sent) for count, sent in reversed(each))
+        each = [once(part * min(far, ways - far), _listed(one, (one + far) % ways)) for far in powers]
+        yield tuple(reversed(each))
         return
     for distances in (powers, powers[::-1]):
-        yield tuple(
-            once(part * ways / 2**turn, _across(ways, distance)) for turn, distance in enumerate(distances, 1)
-        )
+        each = [once(part * ways / 2**turn, _across(ways, far)) for turn, far in enumerate(distances, 1)]
+        yield tuple(each)
 
 
 def _round(lines: Numbers, manner: str, hops: Distances) -> Step:
@@ -224,9 +218,8 @@ def _together(exchanged: Sequence[tuple[float, Step]]) -> Iterator[Step]:
     done = 0
     for end in sorted({own.rounds for _, own in exchanged}):
         active = [(data * (end - done), own) for data, own in exchanged if own.rounds >= end]
-        yield Step(
-            tuple((amount * part, sent) for amount, own in active for part, sent in own.parts), end - done
-        )
+        parts = tuple((amount * part, sent) for amount, own in active for part, sent in own.parts)
+        yield Step(parts, end - done)
         done = end
 
 

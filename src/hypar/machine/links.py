@@ -7,7 +7,7 @@ path say. The algorithms and their sources are in ``hypar.machine.collectives``.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,7 +16,7 @@ import numpy as np
 from hypar.errors import HardwareError
 from hypar.machine import collectives
 from hypar.machine.topologies.base import Listed, Sets
-from hypar.sharding.collectives import COLLECTIVES
+from hypar.sharding.conventions import COLLECTIVES
 from hypar.sharding.placement import primes
 
 if TYPE_CHECKING:
@@ -55,17 +55,13 @@ class Tier:
     """
 
     name: str
-    topology: Topology
+    topology: Topology = field(hash=False)  # its fields may be lists
     devices: int
     bytes_per_s: float
     latency_s: float
     duplex: bool
     ports: int | None = None
     collectives: tuple[str, ...] = collectives.ALGORITHMS
-
-    def __hash__(self) -> int:
-        """Return a hash of all but the topology, whose fields may be lists."""
-        return hash((self.name, self.devices, self.bytes_per_s, self.latency_s, self.ports, self.collectives))
 
 
 class Line(NamedTuple):
@@ -121,13 +117,11 @@ class LevelLink:
 
     Attributes:
         lines: the times of the algorithms worth using, for each collective.
-        hops: links on the longest path of a message.
         mean_hops: mean number of links between a device and its counterparts; a path counts by its part of the message.
         resource: the resource that is busy during a transfer.
     """
 
     lines: Mapping[str, Lines]
-    hops: int
     mean_hops: float
     resource: str
 
@@ -162,10 +156,8 @@ def level_links(name: str, tiers: tuple[Tier, ...], array: tuple[int, ...]) -> t
     place, single = f"hardware {name!r}", min(array, default=2) < 2
     if single or used > held or held % used:
         found = f"found an array of {used} devices ({'x'.join(map(str, array))})"
-        allowed = f"at most {held}" if used > held else f"a divisor of {held}"
-        raise HardwareError(
-            place, found, "two ways a level at least" if single else f"{allowed}, all that it has"
-        )
+        most = f"{'at most' if used > held else 'a divisor of'} {held}, all that it has"
+        raise HardwareError(place, found, "two ways a level at least" if single else most)
     wide, listing = max(array, default=1), [tier.name for tier in tiers if not tier.topology.takes_sets]
     if used * (wide - 1) > MOST_MESSAGES and listing:
         found = f"found {used * (wide - 1):,} messages of a level of {wide} ways on a network {listing[0]!r}"
@@ -200,16 +192,12 @@ class _Places(NamedTuple):
     def sets(self, sources: Numbers, targets: Numbers, *, summed: bool) -> Sets:
         """Return messages from each source of a set to each of its targets: [set, device]."""
         groups, ports, places = self.shape
-        each = (sources, self.port, ports), (targets, self.group, groups)
-        rows = np.arange(len(sources))[:, None]
-        counts = [
-            np.bincount(
-                ((rows * size + of[own]) * places + self.place[own]).ravel(), None, len(rows) * size * places
-            )
-            for own, of, size in each
-        ]
-        own, there = (count.astype(np.float64).reshape(len(rows), -1, places) for count in counts)
-        return Sets(own[:, None], there[:, :, None], summed)
+        rows, found = np.arange(len(sources))[:, None], []
+        for own, of, size in (sources, self.port, ports), (targets, self.group, groups):
+            code = (rows * size + of[own]) * places + self.place[own]
+            counts = np.bincount(code.ravel(), minlength=len(rows) * size * places)
+            found.append(counts.astype(np.float64).reshape(len(rows), -1, places))
+        return Sets(found[0][:, None], found[1][:, :, None], summed)
 
 
 def _places(tiers: Sequence[Tier], array: tuple[int, ...]) -> list[_Places]:
@@ -234,12 +222,11 @@ def _places(tiers: Sequence[Tier], array: tuple[int, ...]) -> list[_Places]:
 
 
 class _Routed(NamedTuple):
-    """Messages of a byte each, on each tier: loads of its links, bytes over all links; latency and hops of the longest path."""
+    """Messages of a byte each, on each tier: loads of its links, bytes over all links; latency of the longest path."""
 
     busy: tuple[Amounts, ...]
     crossed: float
     latency_s: float
-    hops: int
 
 
 class _Level:
@@ -260,16 +247,14 @@ class _Level:
         beside = self.routed(collectives.around(np.arange(self.ways)[None]))
         crossed = [tier for tier, busy in zip(self.tiers, everyone.busy, strict=True) if np.any(busy)]
         across = next(number for number, busy in enumerate(beside.busy) if np.any(busy))
-        allowed = [
-            name for name in collectives.ALGORITHMS if all(name in tier.collectives for tier in crossed)
-        ]
+        common = set.intersection(*({*tier.collectives} for tier in crossed))
+        allowed = [name for name in collectives.ALGORITHMS if name in common]
         if len(crossed) == 1 and crossed[0].topology.adds_up:
             allowed.append("in_tree")
         named = collectives.schedules(self.grid(), self.hops, allowed)
         devices = len(self.bases) * self.ways
         return LevelLink(
             lines={kind: least(self.line(*one) for one in named[kind]) for kind in COLLECTIVES},
-            hops=max(everyone.hops, 1),
             mean_hops=everyone.crossed / (devices * (self.ways - 1)),
             # All levels of a tier share it: even messages to the far half of a tree use the links of its leaves.
             resource=f"{self.tiers[across].name} links" + f" {across + 1}" * (len(self.tiers) > 1),
@@ -277,11 +262,11 @@ class _Level:
 
     def line(self, algorithm: str, schedule: Schedule) -> Line:
         seconds = math.fsum(max(self.by_tier(step)) for step in schedule) / self.inner
-        latency = [step.rounds * self.latency_s(step) for step in schedule]
+        latency = [
+            step.rounds * max(self.routed(sent, summed=step.summed).latency_s for _, sent in step.parts)
+            for step in schedule
+        ]
         return Line(math.fsum(latency), seconds, algorithm)
-
-    def latency_s(self, step: Step) -> float:
-        return max(self.routed(sent, summed=step.summed).latency_s for _, sent in step.parts)
 
     def by_tier(self, step: Step) -> list[float]:
         """Return the seconds of the busiest link of each tier."""
@@ -306,7 +291,6 @@ class _Level:
                 busy=tuple(sum(own.busy for own in tier) for tier in zip(*parts, strict=True)),
                 crossed=sum(own.crossed for part in parts for own in part),
                 latency_s=max(float(np.max(own)) for own in latencies),
-                hops=max(int(np.max(sum(own.hops for own in part))) for part in parts),
             )
         return self.known[key]
 
@@ -327,18 +311,13 @@ class _Level:
 
     def hops(self, sources: Numbers, targets: Numbers) -> Numbers:
         """Return the links between the first devices of subgroups."""
-        ends = sources * self.inner, targets * self.inner
-        found: Numbers = np.sum(
-            [own.hops for own in self._loads([to.listed(*ends) for to in self.places])], axis=0
-        )
-        return found
+        starts, ends = sources * self.inner, targets * self.inner
+        loads = self._loads([own.listed(starts, ends) for own in self.places])
+        return np.sum([own.hops for own in loads], axis=0)  # type: ignore[no-any-return]
 
     def grid(self) -> Numbers:
         """Return the subgroups as a grid, by the coordinates of their first devices in all networks."""
         first = np.arange(self.ways) * self.inner
-        columns = [
-            column
-            for tier, own in zip(self.tiers, self.places, strict=True)
-            for column in tier.topology.coordinates(own.place[first], tier.devices)
-        ]
-        return collectives.grid_of(np.stack(columns, axis=1))
+        pairs = zip(self.tiers, self.places, strict=True)
+        each = [tier.topology.coordinates(own.place[first], tier.devices) for tier, own in pairs]
+        return collectives.grid_of(np.stack(sum(each, ()), axis=1))

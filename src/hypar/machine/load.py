@@ -14,15 +14,14 @@ from hypar.files.yaml_file import Document, format_yaml, parse_yaml
 from hypar.machine import schema
 from hypar.machine.compute_models.base import ComputeModel
 from hypar.machine.links import Tier
-from hypar.machine.machine import DeviceGroup, Machine
-from hypar.machine.work import Devices
+from hypar.machine.machine import DeviceGroup, Heterogeneous, Machine
 from hypar.registry import data_file, load_plugin, plugin_names
 from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from hypar.files.quantities import Description
+    from hypar.files.validation import Record
 
 
 def load_machine(hardware: Machine | str | Path, changes: Mapping[str, Any] | None = None) -> Machine:
@@ -113,9 +112,23 @@ def _identical(file: Path, text: str, changes: _Changes) -> Machine:
     _require_identical(document)
     if changes:
         _identical(file, text, _Changes())
-    content = schema.Changed(document, changes)
-    machine = _machine(file.stem, content)
-    _require_effect(machine, content)
+    given = schema.Changed(document, changes)
+    networks, place = given.data.get("interconnect"), given.at
+    data = {**given.data, "interconnect": [networks]} if isinstance(networks, dict) else given.data
+    content, compute = _content(data, place)
+    number = len(content.interconnect or ())
+    tiers = tuple(_tier(content, index, place) for index in range(number))
+    devices = math.prod(tier.devices for tier in tiers)
+    _require_number(devices, place(("interconnect", number - 1, "devices")))
+    machine = Machine(
+        name=file.stem,
+        source=content.source,
+        changes=dict(changes),
+        content=content,
+        compute=compute.beside(content.device),
+        tiers=tiers,
+    )
+    _require_effect(machine, given)
     return machine
 
 
@@ -135,22 +148,6 @@ def _require_effect(machine: Machine, content: schema.Changed) -> None:
         raise OptionError(where, f"changes nothing, as {why}", allowed)
 
 
-def _machine(name: str, given: schema.Changed) -> Machine:
-    networks, place = given.data.get("interconnect"), given.at
-    data = {**given.data, "interconnect": [networks]} if isinstance(networks, dict) else given.data
-    content, compute = _content(data, place)
-    number = len(content.interconnect or ())
-    tiers = tuple(_tier(content, index, place) for index in range(number))
-    devices = math.prod(tier.devices for tier in tiers)
-    _require_number(devices, place(("interconnect", number - 1, "devices")))
-    return Machine(
-        name=name,
-        source=content.source,
-        changes=dict(given.changes),
-        devices=Devices(content=content, compute=compute.beside(content.device), tiers=tiers),
-    )
-
-
 def _content(data: dict[str, Any], place: Callable[[Where], str]) -> tuple[schema.HardwareFile, ComputeModel]:
     """Validate a file and its compute model, and name the faults of both."""
     faults = Faults()
@@ -159,10 +156,11 @@ def _content(data: dict[str, Any], place: Callable[[Where], str]) -> tuple[schem
         content = validated(schema.HardwareFile, data, place=place, error=HardwareError, every=True)
     device = data.get("device")
     fields = device.get("compute") if isinstance(device, dict) else None
-    if content is not None or isinstance(fields, dict):
-        own = content.device.compute if content is not None else dict(fields or {})
+    if content is not None:
+        fields = content.device.compute
+    if isinstance(fields, dict):
         with faults:
-            compute = _plugin("compute_models", own, ("device", "compute"), place)
+            compute = _plugin("compute_models", fields, ("device", "compute"), place)
     if content is None or compute is None:
         raise together(faults.found)
     given = content.device.model_fields_set
@@ -178,14 +176,12 @@ def _plugin(group: str, fields: dict[str, Any], where: Where, place: Callable[[W
         found = f"found {shown(fields['name'])}" if "name" in fields else "'name' is missing"
         raise HardwareError(place((*where, "name")), found, ", ".join(plugin_names(group)))
     try:
-        kind: type[Description] = load_plugin(group, fields["name"])
+        kind: type[Record] = load_plugin(group, fields["name"])
     except UnknownNameError as error:
         raise UnknownNameError(error.kind, error.name, error.known, place((*where, "name"))) from None
-    rest, own = (
-        {key: value for key, value in fields.items() if key != "name"},
-        lambda at: place((*where, *at)),
-    )
-    return validated(kind, rest, place=own, error=HardwareError, also_allowed=["name"], every=True)
+    rest = {key: value for key, value in fields.items() if key != "name"}
+    how: dict[str, Any] = {"error": HardwareError, "also_allowed": ["name"], "every": True}
+    return validated(kind, rest, place=lambda at: place((*where, *at)), **how)
 
 
 def _tier(content: schema.HardwareFile, index: int, place: Callable[[Where], str]) -> Tier:
@@ -199,19 +195,18 @@ def _tier(content: schema.HardwareFile, index: int, place: Callable[[Where], str
         asked = place((*where, "devices"))
         own = asked if asked.startswith("change ") else place((*where, "topology"))
         raise HardwareError(own, f"{network.topology['name']}: {fault}")
-    shared = assumed.bandwidth.value == "total"
-    key = "total_bandwidth" if shared else "link_bandwidth"
-    given = network.total_bandwidth if shared else network.link_bandwidth
+    kind = assumed.bandwidth.value
+    given = network.total_bandwidth if kind == "total" else network.link_bandwidth
     if given is None:
-        wanted = f"one, as assumption bandwidth is {assumed.bandwidth.value}"
-        raise HardwareError(place(where), f"{key!r} is missing", wanted)
+        wanted = f"one, as assumption bandwidth is {kind}"
+        raise HardwareError(place(where), f"'{kind}_bandwidth' is missing", wanted)
     # Every device inside a group has its own link outward, or shares a port, so that many networks run side by side.
     below = math.prod(other.devices.value for other in inner)
     beside = below if network.ports is None else network.ports.value
     if beside > below:
         found = f"found {beside} ports of a group of {below} devices"
         raise HardwareError(place((*where, "ports")), found, f"at most {below}")
-    links = topology.num_links(devices) * beside if shared else 1
+    links = topology.num_links(devices) * beside if kind == "total" else 1
     return Tier(
         name=network.topology["name"],
         topology=topology,
@@ -248,7 +243,7 @@ class _Groups:
             found = f"found {len(entries)} groups"
             raise HardwareError(self.content.at(where), found, f"2 to {schema.MOST_GROUPS}")
         groups = tuple(self.group(entry, source, (*where, index)) for index, entry in enumerate(entries))
-        return Machine(name=name, source=source, changes=self.changes, groups=groups)
+        return Heterogeneous(name=name, source=source, changes=self.changes, groups=groups)
 
     def group(self, entry: schema.GroupEntry, source: str, where: Where) -> DeviceGroup:
         groups = entry.groups is not None
@@ -262,11 +257,10 @@ class _Groups:
             if faulty:
                 raise HardwareError(self.content.at(where), f"found {found}", allowed)
         name = self.name(entry, where)
-        machine = (
-            self.identical(entry, where)
-            if entry.groups is None
-            else self.side_by_side(name, source, entry.groups, (*where, "groups"))
-        )
+        if entry.groups is None:
+            machine = self.identical(entry, where)
+        else:
+            machine = self.side_by_side(name, source, entry.groups, (*where, "groups"))
         used, own = machine.num_devices, entry.outward
         link = {"bytes_per_s": own.bandwidth.value, "latency_s": own.latency.value}
         return DeviceGroup(name=name, machine=machine, num_devices=used, **link)
@@ -275,12 +269,11 @@ class _Groups:
         """Return the name of a group, by default that of its hardware file."""
         name = entry.name or Path(str(entry.hardware)).stem
         found, allowed = f"found a second group {shown(name)}", "each group a name of its own"
-        try:
-            known = schema.group_name(name) in self.names
-        except ValueError as error:
-            found, known = f"found a group named {shown(name)} as its hardware file", True
-            allowed = f"{error}: give it another"
-        if known:
+        fits = schema.GROUP.fullmatch(name)
+        if not fits:
+            found, allowed = f"found a group named {shown(name)} as its hardware file", schema.GROUPS
+            allowed += ": give it another"
+        if not fits or name in self.names:
             end = "; all is the whole" * (name == WHOLE_ARRAY)
             raise HardwareError(self.content.at(where), found, allowed + end)
         self.names.add(name)

@@ -4,46 +4,29 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from hypar.document import Result
 from hypar.errors import HardwareError
 from hypar.machine.collectives import ALGORITHMS
+from hypar.machine.compute_models.base import ComputeModel, Work, passing
 from hypar.machine.links import LevelLink, Line, Tier, level_links
+from hypar.machine.work import Degrees, LayerTime, StepTimes, fullest_share, local_shape, phase_work, slower
+from hypar.ops.nest import PHASES, Nest
 from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from hypar.machine.compute_models.base import ComputeModel
     from hypar.machine.schema import HardwareFile
-    from hypar.machine.step_times import StepTimes
-    from hypar.machine.work import Devices, LayerTime
-    from hypar.ops.nest import Nest
-
-T = TypeVar("T")
 
 DIGEST = ".2"
 """The end of a machine's digest: the number of what is hashed, another one where fields were added."""
 
 OUTWARD = " outward links"
 """The resource of a group that receives from the groups beside it, behind its name."""
-
-
-class _OfDevices(Generic[T]):
-    """A field of ``Devices`` as an attribute of their machine."""
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
-
-    def __get__(self, machine: Machine, owner: type | None = None) -> T:
-        if machine.devices is None:
-            found = f"{self.name} asked of {len(machine.groups)} groups"
-            raise HardwareError(f"hardware {machine.name!r}", found, "a machine of identical devices")
-        value: T = getattr(machine.devices, self.name)
-        return value
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -100,16 +83,20 @@ class DeviceGroup:
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Machine(Result):
-    """Identical devices, or groups of different ones, each a machine again.
-
-    What only identical devices have, such as ``tiers`` and ``layer_time``, is that of ``Devices``; of groups it is refused.
+    """Identical devices and the networks that link them, or groups of different ones, each a machine again.
 
     Attributes:
         name: the file's name without its ending, or the group's.
         source: the publication.
         changes: values changed from the file, in every group.
-        devices: identical devices; None if there are groups.
         groups: groups side by side, at least two; empty if all devices are identical.
+        content: the content of the file of identical devices.
+        compute: their compute model.
+        tiers: their networks, outermost first.
+        measured: measured times of a network's layers in data parallelism; they replace those of the compute model, and
+            those of the links where the exchange of gradients was measured too.
+        outside: number of the levels of an array outside the stages, if these are the devices of a stage.
+        stages: ways of the level of the stages, which the arrays of a stage leave out; 0 if they leave none out.
     """
 
     _document: ClassVar[str] = "catalogue"
@@ -117,19 +104,13 @@ class Machine(Result):
     name: str
     source: str
     changes: Mapping[str, Any]
-    devices: Devices | None = None
     groups: tuple[DeviceGroup, ...] = ()
-
-    content: ClassVar[_OfDevices[HardwareFile]] = _OfDevices()
-    compute: ClassVar[_OfDevices[ComputeModel]] = _OfDevices()
-    tiers: ClassVar[_OfDevices[tuple[Tier, ...]]] = _OfDevices()
-    staged: ClassVar[_OfDevices[tuple[int, int] | None]] = _OfDevices()
-    flop_per_s: ClassVar[_OfDevices[Callable[[int], float]]] = _OfDevices()
-    memory_bytes: ClassVar[_OfDevices[float | None]] = _OfDevices()
-    memory_seconds: ClassVar[_OfDevices[Callable[[float], float]]] = _OfDevices()
-    times: ClassVar[_OfDevices[Callable[[Nest], bool]]] = _OfDevices()
-    layer_time: ClassVar[_OfDevices[Callable[..., LayerTime]]] = _OfDevices()
-    timed: ClassVar[_OfDevices[Callable[..., LayerTime]]] = _OfDevices()
+    content: HardwareFile
+    compute: ComputeModel
+    tiers: tuple[Tier, ...]
+    measured: StepTimes | None = None
+    outside: int = 0
+    stages: int = 0
 
     @cached_property
     def digest(self) -> str:
@@ -152,11 +133,6 @@ class Machine(Result):
         changes = "".join(f", {name}={value}" for name, value in self.changes.items())
         return f"<Machine {self.name}: {self.num_devices} devices, {wired}{changes}>"
 
-    @property
-    def measured(self) -> StepTimes | None:
-        """Measured times of a network's layers, if all devices are identical."""
-        return None if self.devices is None else self.devices.measured
-
     # The tree of groups
 
     def nodes(self, name: str = WHOLE_ARRAY, depth: int = 0) -> Iterator[tuple[str, Machine, int]]:
@@ -175,9 +151,8 @@ class Machine(Result):
         Args:
             arrays: ways of the levels of each group of identical devices, by its name.
         """
-        return (
-            replace(self, groups=tuple(group.using(arrays) for group in self.groups)) if self.groups else self
-        )
+        groups = tuple(group.using(arrays) for group in self.groups)
+        return replace(self, groups=groups) if groups else self
 
     def of_stage(self, outside: int, ways: Callable[[str, Machine], int], name: str = WHOLE_ARRAY) -> Machine:
         """Return the machine as the devices of a stage see it, some of whose splits and levels are outside the stages.
@@ -189,9 +164,10 @@ class Machine(Result):
         """
         if not self.groups:
             return _of_stage(self, outside, ways(name, self)) if outside > 0 else self
-        inside = [group.machine.of_stage(outside - 1, ways, group.name) for group in self.groups]
-        groups = zip(self.groups, inside, strict=True)
-        return replace(self, groups=tuple(replace(group, machine=machine) for group, machine in groups))
+        groups = [
+            replace(own, machine=own.machine.of_stage(outside - 1, ways, own.name)) for own in self.groups
+        ]
+        return replace(self, groups=tuple(groups))
 
     # Assumptions
 
@@ -205,14 +181,103 @@ class Machine(Result):
         """Whether chunks of gradients do not delay each other, while the latency of each stalls the devices."""
         return self.content.assumptions.exchange.value == "independent"
 
-    def having(self, **fields: Any) -> Machine:
-        """Return the machine with other fields of its ``Devices``."""
-        assert self.devices is not None  # noqa: S101 (of identical devices)
-        return replace(self, devices=replace(self.devices, **fields))
-
     def fits(self, num_bytes: float) -> bool:
         """Return whether a device's memory holds some bytes; True if its capacity is not given."""
         return self.memory_bytes is None or num_bytes <= self.memory_bytes
+
+    # Work of one of identical devices
+
+    def flop_per_s(self, element_bytes: int) -> float:
+        """Return the floating-point operations per second of one device, for large work on numbers of some bytes."""
+        assumed, compute = self.content.assumptions, self.compute.of_format(element_bytes)
+        return compute.flop_per_s(assumed.units_per_device.value) * assumed.efficiency.value
+
+    def times(self, nest: Nest) -> bool:
+        """Return whether the computation of a layer, with the ops behind it, takes time."""
+        return nest.multiplies or (self.counts_unweighted and bool(nest.behind))
+
+    @property
+    def memory_bytes(self) -> float | None:
+        """Capacity of a device's memory without what a framework keeps for itself; None if the file gives none."""
+        memory, kept = self.content.device.memory, self.content.assumptions.reserve
+        return None if memory is None else memory.capacity.value - (0.0 if kept is None else kept.value)
+
+    def memory_seconds(self, num_bytes: float) -> float:
+        """Return the time to move bytes between a device and its memory; 0 if no bandwidth is given."""
+        memory = self.content.device.memory
+        return 0.0 if memory is None else num_bytes / memory.bandwidth.value
+
+    def layer_time(
+        self, nest: Nest, degrees: tuple[int, ...], element_bytes: int, layer: str = ""
+    ) -> LayerTime:
+        """Return the times of a layer's phases on one device.
+
+        Args:
+            nest: the whole layer.
+            degrees: the degree of each of the dims that the layer counts, ``Nest.counted``.
+            element_bytes: bytes of one element.
+            layer: the layer's name, if its phases take the measured times; work and memory are the compute model's.
+
+        Raises:
+            ProfileError: the layer was not measured, or is not cut in the batch alone.
+        """
+        time = _layer_time(self, nest, degrees, element_bytes)
+        if self.measured is None or not layer:
+            return time
+        cut = [dim for dim, degree in zip(nest.counted, degrees, strict=True) if degree > 1]
+        return replace(time, seconds=self.measured.phases(layer, cut))
+
+    def timed(self, nest: Nest, degrees: Degrees, element_bytes: int) -> LayerTime:
+        """Return ``layer_time`` anew, for numbers or arrays of degrees if the compute model takes arrays."""
+        shape, compute = local_shape(nest, degrees), self.compute.of_format(element_bytes)
+        assumed = self.content.assumptions
+        units = assumed.units_per_device.value
+        work = {phase: phase_work(nest, shape, phase, compute, units) for phase in PHASES}
+        if not nest.sends and assumed.unweighted.value == "counted":
+            # Nobody computes the error of the network's input.
+            work["backward"] = Work(seconds=0.0, accesses=passing(0.0), mapping={}, skipped=1.0)
+        # Accesses are counted for an even share; those of the fullest device grow in proportion to its words.
+        shares = {tensor: fullest_share(nest, degrees, tensor) for tensor in nest.names}
+        fullest = {tensor: nest.elements(tensor) * share for tensor, share in shares.items()}
+        uneven = sum(fullest.values()) / sum(shape.words.values())
+        seconds = {
+            phase: slower(
+                slower(done.seconds / assumed.efficiency.value, done.buffer_seconds),
+                self.memory_seconds(done.accesses["memory"] * uneven * element_bytes),
+            )
+            for phase, done in work.items()
+        }
+        if nest.others:
+            # Both errors of a product of activations come before any layer that reads them.
+            seconds["backward"] = seconds["backward"] + seconds["gradient"]
+            seconds["gradient"] = seconds["gradient"] * 0
+        if self.counts_unweighted:
+            for phase in ("forward", "backward"):
+                more, words = self._unweighted(nest, degrees, phase, element_bytes)
+                seconds[phase] = seconds[phase] + more
+                accesses = {place: own + passing(words)[place] for place, own in work[phase].accesses.items()}
+                work[phase] = replace(work[phase], accesses=accesses)
+        return LayerTime(seconds=seconds, work=work, macs=shape.macs, words=shape.words, fullest=fullest)
+
+    def _unweighted(self, nest: Nest, degrees: Degrees, phase: str, element_bytes: int) -> tuple[Any, Any]:
+        """Return seconds and words in memory of a phase of the layer besides its products, and of the ops behind it.
+
+        Each op takes the longer of its words at the memory's bandwidth and its operations at the full speed of the device.
+        """
+        seconds = moved = 0.0
+        for own in nest.behind:
+            share = nest.elements("output") * fullest_share(nest, degrees, "output", own.contracted)
+            elements = own.forward if phase == "forward" else own.backward
+            words = elements + own.mask_bytes / element_bytes
+            computing = own.flop / self.flop_per_s(element_bytes) if words else 0.0
+            seconds = seconds + share * max(self.memory_seconds(words * element_bytes), computing)
+            moved = moved + share * words
+        return seconds, moved
+
+    @property
+    def counts_unweighted(self) -> bool:
+        """Whether ops without a weight take time, which measured times of layers leave no room for."""
+        return self.content.assumptions.unweighted.value == "counted" and self.measured is None
 
     # Links of identical devices
 
@@ -228,11 +293,6 @@ class Machine(Result):
         """
         return _links(self, array, shared=shared)[0]
 
-    @property
-    def outside(self) -> int:
-        """Number of the levels outside the stages, if it is of one stage."""
-        return 0 if self.staged is None else self.staged[0]
-
     def stage_link(self, array: tuple[int, ...], ways: int) -> LevelLink:
         """Return the link between stages that have an array each.
 
@@ -246,13 +306,32 @@ class Machine(Result):
         return _links(self, array, ways, shared=True)[1][0]
 
 
+_layer_time = lru_cache(maxsize=16384)(Machine.timed)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Heterogeneous(Machine):
+    """Groups side by side, of which nobody may ask what only identical devices have."""
+
+    content: HardwareFile = field(init=False)
+    compute: ComputeModel = field(init=False)
+    tiers: tuple[Tier, ...] = field(init=False)
+
+    def __getattr__(self, name: str) -> Any:
+        """Refuse a field of identical devices."""
+        if name not in {"content", "compute", "tiers"}:
+            raise AttributeError(name)
+        found = f"{name} asked of {len(self.groups)} groups"
+        raise HardwareError(f"hardware {self.name!r}", found, "a machine of identical devices")
+
+
 @lru_cache(maxsize=256)
 def _links(
     machine: Machine, array: tuple[int, ...], ways: int = 0, *, shared: bool
 ) -> tuple[tuple[LevelLink, ...], tuple[LevelLink, ...]]:
     """Return the links of each level of an array, and of the level of the stages if the whole array has one."""
     tiers = machine.tiers if shared else tuple(replace(tier, ports=None) for tier in machine.tiers)
-    outside, ways = machine.staged or (0, ways)
+    outside, ways = machine.outside, machine.stages or ways
     stages = (ways,) if ways else ()
     links = level_links(machine.name, tiers, (*array[:outside], *stages, *array[outside:]))
     inside = outside + len(stages)
@@ -261,7 +340,7 @@ def _links(
 
 @lru_cache(maxsize=256)
 def _of_stage(machine: Machine, outside: int, ways: int) -> Machine:
-    return machine.having(staged=(outside, ways))
+    return replace(machine, outside=outside, stages=ways)
 
 
 # What it is, as data

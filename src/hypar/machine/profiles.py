@@ -10,20 +10,20 @@ from __future__ import annotations
 
 import hashlib
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from hypar.errors import HardwareError, OptionError, ProfileError, UnknownNameError, Where, shown, suggestion
-from hypar.files.quantities import Description, Text
+from hypar.files.quantities import Text, quantity
 from hypar.files.text import format_json, read_csv, read_json, write
-from hypar.files.validation import Record, validated
+from hypar.files.validation import Record, only, validated
 from hypar.files.yaml_file import Document, read_yaml
 from hypar.machine.load import machine_of
-from hypar.machine.step_times import LayerTimes, StepTimes
+from hypar.machine.work import LayerTimes, StepTimes
 from hypar.sharding.dims import grid_word
-from hypar.units import parse_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -142,17 +142,11 @@ _HEAD = "synchronisation"
 """What stands once in a table, and in each row of a CSV file."""
 
 
-def _time(value: Any) -> float:
-    seconds = parse_quantity(value, "seconds")
-    if not 0 <= seconds <= MOST_SECONDS:
-        raise ValueError(f"0 s to {MOST_SECONDS:,} s")
-    return seconds
+_ALLOWED = only(lambda seconds: 0 <= seconds <= MOST_SECONDS, f"0 s to {MOST_SECONDS:,} s")
+Time = Annotated[float, quantity("seconds"), _ALLOWED]
 
 
-Time = Annotated[float, BeforeValidator(_time)]
-
-
-class MeasuredLayer(Description):
+class MeasuredLayer(Record):
     """The measured times of a layer."""
 
     name: Text
@@ -162,15 +156,8 @@ class MeasuredLayer(Description):
     accumulate: Time | None = None
     copy_back: Time | None = None
 
-    @property
-    def times(self) -> LayerTimes:
-        """The same, with the steps of the exchange added up."""
-        steps = [getattr(self, step) for step in EXCHANGE_STEPS]
-        exchange_s = None if None in steps else math.fsum(steps)
-        return LayerTimes(self.name, self.forward or 0.0, self.backward, exchange_s)
 
-
-class OverlapTable(Description):
+class OverlapTable(Record):
     """A table of measured times of a step."""
 
     source: Text = "not given"
@@ -207,13 +194,14 @@ def read_step_times(file: Path, layers: Sequence[str], model: str) -> StepTimes:
             raise ProfileError(place(("layers", index, "name")), "given twice", "each layer once")
         if layer.name not in layers:
             raise UnknownNameError("weighted layer", layer.name, layers, place(("layers", index, "name")))
-        found[layer.name] = layer.times
+        steps = [getattr(layer, step) for step in EXCHANGE_STEPS]
+        exchange_s = None if None in steps else math.fsum(steps)
+        found[layer.name] = LayerTimes(layer.name, layer.forward or 0.0, layer.backward, exchange_s)
     for name in layers:
         if name not in found:
             raise ProfileError(place(("layers",)), f"no layer {name!r}", f"all of {model!r}")
-    return StepTimes(
-        layers=tuple(found[name] for name in layers), sync_s=table.synchronisation or 0.0, source=file.stem
-    )
+    times = tuple(found[name] for name in layers)
+    return StepTimes(layers=times, sync_s=table.synchronisation or 0.0, source=file.stem)
 
 
 def _csv_document(file: Path) -> Document:
@@ -284,7 +272,7 @@ def measured_machine(file: str | Path, machine: Machine | None, graph: LayerGrap
     if machine.groups:
         found = f"the devices of hardware {machine.name!r} are heterogeneous, the times those of one of them"
         raise OptionError("profile", found, "a machine of identical devices")
-    return machine.having(measured=times)
+    return replace(machine, measured=times)
 
 
 def whole_array(machine: Machine) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ import copy
 import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import BeforeValidator, Field
 
 from hypar.errors import OptionError, Where, suggestion
 from hypar.files.quantities import (
@@ -20,7 +20,6 @@ from hypar.files.quantities import (
     Bytes,
     BytesPerSecond,
     Count,
-    Description,
     Joules,
     Part,
     Seconds,
@@ -28,13 +27,13 @@ from hypar.files.quantities import (
     Text,
     Watts,
 )
+from hypar.files.validation import Record, only
 from hypar.machine.collectives import ALGORITHMS
 from hypar.registry import load_plugin, plugin_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from hypar.files.validation import Record
     from hypar.files.yaml_file import Document
 
 MOST_GROUPS = 8
@@ -58,14 +57,14 @@ Plugin = Annotated[dict[str, Any], BeforeValidator(_named)]
 """A plug-in's ``name`` and its fields."""
 
 
-class Memory(Description):
+class Memory(Record):
     """Memory of a device."""
 
     capacity: Sourced[Bytes]
     bandwidth: Sourced[BytesPerSecond]
 
 
-class Energy(Description):
+class Energy(Record):
     """Energy of one operation, of one access to a word, of a word over one link, and power of a unit at rest.
 
     What is left out counts as zero.
@@ -81,7 +80,7 @@ class Energy(Description):
     static: Sourced[Watts] | None = None
 
 
-class Device(Description):
+class Device(Record):
     """One accelerator; a file with energies or a buffer gives the word that they are for."""
 
     word: Sourced[Bytes] = Sourced(value=4.0, source="not given: no energies and no buffer depend on it")
@@ -101,7 +100,7 @@ def _algorithms(names: Any) -> Any:
     return [name for name in ALGORITHMS if name in names]
 
 
-class Network(Description):
+class Network(Record):
     """Network of devices, or of groups, of which then every device has its own link outward unless they share ``ports``."""
 
     topology: Plugin
@@ -115,16 +114,13 @@ class Network(Description):
     )
 
 
-def _list(given: Any) -> Any:
-    if not isinstance(given, list):
-        raise ValueError("a mapping with topology, or a list of them")  # noqa: TRY004 (pydantic's own protocol)
-    return given
+_LISTED = only(
+    lambda given: isinstance(given, list), "a mapping with topology, or a list of them", BeforeValidator
+)
+Networks = Annotated[list[Network], Field(min_length=1, max_length=MOST_NETWORKS), _LISTED]
 
 
-Networks = Annotated[list[Network], Field(min_length=1, max_length=MOST_NETWORKS), BeforeValidator(_list)]
-
-
-class Assumptions(Description):
+class Assumptions(Record):
     """Named choices that the publication of a machine leaves open, as ``docs/hardware.md`` describes them."""
 
     units_per_device: Sourced[Count] = Sourced(value=1, source="one unit a device")
@@ -147,42 +143,36 @@ class Assumptions(Description):
     reserve: Sourced[Bytes] | None = None
 
 
-class Outward(Description):
+class Outward(Record):
     """Link of each device of a group to the groups beside its own."""
 
     bandwidth: Sourced[BytesPerSecond]
     latency: Sourced[Seconds] = Sourced(value=0.0, source="not given: none is counted")
 
 
-def group_name(name: str) -> str:
-    """Check the name of a group.
-
-    Raises:
-        ValueError: the name is not allowed.
-    """
-    if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}", name) is None:
-        raise ValueError("a name of letters, digits, ., _ and -, at most 40 of them")
-    return name
+GROUP = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
+GROUPS = "a name of letters, digits, ., _ and -, at most 40 of them"
+"""The names of groups, as a pattern and in words."""
 
 
-class GroupEntry(Description):
+class GroupEntry(Record):
     """One group of a heterogeneous machine: identical devices by their hardware file, or further groups."""
 
-    name: Annotated[str, AfterValidator(group_name)] | None = None
+    name: Annotated[str, only(GROUP.fullmatch, GROUPS)] | None = None
     hardware: Text | None = None
     changes: dict[str, Any] = Field(default={})
     groups: list[GroupEntry] | None = None
     outward: Outward
 
 
-class HeterogeneousFile(Description):
+class HeterogeneousFile(Record):
     """File of a heterogeneous machine: groups of different devices."""
 
     source: Text
     groups: list[GroupEntry]
 
 
-class HardwareFile(Description):
+class HardwareFile(Record):
     """File of a machine of identical devices."""
 
     source: Text
@@ -202,17 +192,10 @@ _WITHOUT: dict[str, tuple[type[Record], str]] = {
 }
 """Parts that a machine may lack, with what is said then."""
 
-CHANGEABLE = (
-    *_OF_NETWORK,
-    *Assumptions.model_fields,
-    "word",
-    "buffer",
-    *(
-        f"{part}.{own.alias or name}"
-        for part, (model, _) in _WITHOUT.items()
-        for name, own in model.model_fields.items()
-    ),
-)
+_IN_PARTS = [
+    (part, own.alias or name) for part, (of, _) in _WITHOUT.items() for name, own in of.model_fields.items()
+]
+CHANGEABLE = (*_OF_NETWORK, *Assumptions.model_fields, "word", "buffer", *map(".".join, _IN_PARTS))
 """Names of values that may be changed without another file, but for those of ``PATTERNS``."""
 
 PATTERNS = (f"{_COMPUTE}.FIELD", f"{_INTERCONNECT}.NUMBER.FIELD")

@@ -15,8 +15,7 @@ import numpy as np
 
 from hypar.network.training import AS_USUAL, Formats, Training, formats_of
 from hypar.ops.nest import PHASES
-from hypar.sharding.collectives import COLLECTIVES
-from hypar.sharding.conventions import PAPER
+from hypar.sharding.conventions import COLLECTIVES, PAPER
 from hypar.sharding.placement import divided_einsum
 
 if TYPE_CHECKING:
@@ -133,14 +132,10 @@ def time_rates(setting: Setting, level: int, *, shared: bool = True) -> Rates:
     own = [link.lines[kind] for kind in COLLECTIVES]
     # A collective of fewer algorithms than others has its last one several times.
     columns = zip(*([*lines, *lines[-1:] * (max(map(len, own)) - len(lines))] for lines in own), strict=True)
-    found = tuple(
-        Rate(
-            tuple(line.seconds_per_byte * setting.element_bytes for line in column),
-            tuple(line.latency_s for line in column),
-        )
-        for column in columns
+    each = (
+        [(own.seconds_per_byte * setting.element_bytes, own.latency_s) for own in lines] for lines in columns
     )
-    return Rates(found, together=True)
+    return Rates(tuple(Rate(*zip(*lines, strict=True)) for lines in each), together=True)
 
 
 @lru_cache(maxsize=16384)
@@ -166,14 +161,16 @@ COMPONENTS = ("arithmetic", "registers", "array", "buffer", "memory", "static")
 
 
 @lru_cache(maxsize=64)
-def access_energies(machine: Machine) -> dict[str, float]:
-    """Return the joules of an access to each place; empty if the machine's file gives no energies."""
+def energies(machine: Machine) -> dict[str, float]:
+    """Return the joules of a multiplication with its addition, and of an access to each place; empty if the file gives none."""
     costs = machine.content.device.energy
     if costs is None:
         return {}
+    registers, array = (0.0 if own is None else own.value for own in (costs.register_access, costs.array))
     return {
-        "registers": costs.register_access.value if costs.register_access else 0.0,
-        "array": costs.array.value if costs.array else 0.0,
+        "arithmetic": costs.multiply.value + costs.add.value,
+        "registers": registers,
+        "array": array,
         "buffer": costs.buffer.value,
         "memory": costs.memory.value,
     }
@@ -206,15 +203,10 @@ def phase_energy(machine: Machine, time: LayerTime, phase: str) -> dict[str, flo
 
     Words of the memories are those of the machine; a phase's static energy is its time by the power of all units.
     """
-    found = dict.fromkeys(COMPONENTS, 0.0)
-    costs = machine.content.device.energy
-    if costs is None:
-        return found
-    found["arithmetic"] = time.done_macs(phase) * (costs.multiply.value + costs.add.value)
-    for place, joules in access_energies(machine).items():
-        found[place] = time.work[phase].accesses[place] * joules
+    done = {"arithmetic": time.done_macs(phase), **time.work[phase].accesses}
+    found = {name: done[name] * joules for name, joules in energies(machine).items()}
     found["static"] = power_at_rest(machine) * time.seconds[phase]
-    return found
+    return dict.fromkeys(COMPONENTS, 0.0) | found
 
 
 def layer_energy(
@@ -224,24 +216,16 @@ def layer_energy(
 
     Some devices share an update; a microbatch may go forward several times.
     """
-    device = setting.machine.content.device
-    costs, words = device.energy, setting.element_bytes / device.word.value
-    if costs is None:
-        return []
-    weight, macs = (
-        time.words["weight"] / sharing,
-        microbatches
-        * math.fsum([*map(time.done_macs, time.work), (forward - 1) * time.done_macs("forward")]),
-    )
-    more = time.work["forward"].accesses
-    moved = {place: own + (forward - 1) * more[place] for place, own in time.accesses.items()}
+    words = devices * (setting.element_bytes / setting.machine.content.device.word.value)
+    weight, more = time.words["weight"] / sharing, time.work["forward"].accesses
+    macs = math.fsum([*map(time.done_macs, time.work), (forward - 1) * time.done_macs("forward")])
+    done = {"arithmetic": devices * (microbatches * macs + weight)}
+    for place, own in time.accesses.items():
+        done[place] = words * microbatches * (own + (forward - 1) * more[place])
+    each = energies(setting.machine)
     updates = setting.formats.updated(setting.optimizer) / setting.element_bytes * weight
-    each = access_energies(setting.machine).items()
-    return [
-        ("arithmetic", devices * (macs + weight) * (costs.multiply.value + costs.add.value)),
-        *((place, devices * words * microbatches * moved[place] * own) for place, own in each),
-        ("memory", devices * words * updates * costs.memory.value),
-    ]
+    found = [(name, done[name] * joules) for name, joules in each.items()]
+    return found and [*found, ("memory", words * updates * each["memory"])]
 
 
 def whole_layers(machine: Machine, graph: LayerGraph) -> list[dict[str, Any]]:

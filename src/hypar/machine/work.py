@@ -1,25 +1,27 @@
-"""What a layer takes on one device: seconds, words and accesses of its phases."""
+"""What a layer takes on one device: seconds, words and accesses of its phases, or the measured seconds of a data-parallel step."""
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hypar.machine.compute_models.base import ComputeModel, LocalShape, Work, memory_words
+from hypar.errors import ProfileError
+from hypar.machine.compute_models.base import ComputeModel, LocalShape, Work, memory_words, passing
 from hypar.ops.dims import KERNEL
-from hypar.ops.nest import PHASES, Nest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-    from hypar.machine.links import Tier
-    from hypar.machine.schema import HardwareFile
-    from hypar.machine.step_times import StepTimes
+    from hypar.ops.nest import Nest
+
 
 Degrees = Sequence[Any]
 """Degree of each of the dims that a layer counts: numbers, or arrays of equal length."""
@@ -55,145 +57,17 @@ class LayerTime:
         return self.macs * (1 - self.work[phase].skipped)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Devices:
-    """Identical devices and the networks that link them.
-
-    Attributes:
-        content: the content of their file.
-        compute: the compute model.
-        tiers: networks, outermost first.
-        measured: measured times of a network's layers in data parallelism; they replace those of the compute model, and
-            those of the links where the exchange of gradients was measured too.
-        staged: for the devices of a stage the level of its arrays below the stages, and the ways of the stages; None if no
-            level of an array is left out.
-    """
-
-    content: HardwareFile
-    compute: ComputeModel
-    tiers: tuple[Tier, ...]
-    measured: StepTimes | None = None
-    staged: tuple[int, int] | None = None
-
-    def flop_per_s(self, element_bytes: int) -> float:
-        """Return the floating-point operations per second of one device, for large work on numbers of some bytes."""
-        assumed, compute = self.content.assumptions, self.compute.of_format(element_bytes)
-        return compute.flop_per_s(assumed.units_per_device.value) * assumed.efficiency.value
-
-    def times(self, nest: Nest) -> bool:
-        """Return whether the computation of a layer, with the ops behind it, takes time."""
-        return nest.multiplies or (self.counts_unweighted and bool(nest.behind))
-
-    @property
-    def memory_bytes(self) -> float | None:
-        """Capacity of a device's memory without what a framework keeps for itself; None if the file gives none."""
-        memory, kept = self.content.device.memory, self.content.assumptions.reserve
-        return None if memory is None else memory.capacity.value - (0.0 if kept is None else kept.value)
-
-    def memory_seconds(self, num_bytes: float) -> float:
-        """Return the time to move bytes between a device and its memory; 0 if no bandwidth is given."""
-        memory = self.content.device.memory
-        return 0.0 if memory is None else num_bytes / memory.bandwidth.value
-
-    def layer_time(
-        self, nest: Nest, degrees: tuple[int, ...], element_bytes: int, layer: str = ""
-    ) -> LayerTime:
-        """Return the times of a layer's phases on one device.
-
-        Args:
-            nest: the whole layer.
-            degrees: the degree of each of the dims that the layer counts, ``Nest.counted``.
-            element_bytes: bytes of one element.
-            layer: the layer's name, if its phases take the measured times; work and memory are the compute model's.
-
-        Raises:
-            ProfileError: the layer was not measured, or is not cut in the batch alone.
-        """
-        time = _layer_time(self, nest, degrees, element_bytes)
-        if self.measured is None or not layer:
-            return time
-        cut = [dim for dim, degree in zip(nest.counted, degrees, strict=True) if degree > 1]
-        return replace(time, seconds=self.measured.phases(layer, cut))
-
-    def timed(self, nest: Nest, degrees: Degrees, element_bytes: int) -> LayerTime:
-        """Return ``layer_time`` anew, for numbers or arrays of degrees if the compute model takes arrays."""
-        shape, compute = local_shape(nest, degrees), self.compute.of_format(element_bytes)
-        assumed = self.content.assumptions
-        units = assumed.units_per_device.value
-        work = {
-            phase: compute.work(shape, phase, units) if nest.macs else _copying(nest, shape, phase)
-            for phase in PHASES
-        }
-        if not nest.sends and assumed.unweighted.value == "counted":
-            work["backward"] = _nothing(work["backward"])
-        # Accesses are counted for an even share; those of the fullest device grow in proportion to its words.
-        fullest = {
-            tensor: nest.elements(tensor) * fullest_share(nest, degrees, tensor) for tensor in nest.names
-        }
-        uneven = sum(fullest.values()) / sum(shape.words.values())
-        seconds = {
-            phase: _slower(
-                _slower(done.seconds / assumed.efficiency.value, done.buffer_seconds),
-                self.memory_seconds(done.accesses["memory"] * uneven * element_bytes),
-            )
-            for phase, done in work.items()
-        }
-        if nest.others:
-            # Both errors of a product of activations come before any layer that reads them.
-            seconds |= {
-                "backward": seconds["backward"] + seconds["gradient"],
-                "gradient": seconds["gradient"] * 0,
-            }
-        if self.counts_unweighted:
-            for phase in ("forward", "backward"):
-                more, words = _unweighted(self, nest, degrees, phase, element_bytes)
-                seconds[phase] = seconds[phase] + more
-                accesses = {**work[phase].accesses}
-                accesses |= {place: accesses[place] + words for place in ("buffer", "memory")}
-                work[phase] = replace(work[phase], accesses=accesses)
-        return LayerTime(seconds=seconds, work=work, macs=shape.macs, words=shape.words, fullest=fullest)
-
-    @property
-    def counts_unweighted(self) -> bool:
-        """Whether ops without a weight take time, which measured times of layers leave no room for."""
-        return self.content.assumptions.unweighted.value == "counted" and self.measured is None
-
-
-_layer_time = lru_cache(maxsize=16384)(Devices.timed)
-
-
-def _unweighted(
-    devices: Devices, nest: Nest, degrees: Degrees, phase: str, element_bytes: int
-) -> tuple[Any, Any]:
-    """Return seconds and words in memory of a phase of the layer besides its products, and of the ops behind it.
-
-    Each op takes the longer of its words at the memory's bandwidth and its operations at the full speed of the device.
-    """
-    seconds = moved = 0.0
-    for own in nest.behind:
-        share = nest.elements("output") * fullest_share(nest, degrees, "output", own.contracted)
-        elements = own.forward if phase == "forward" else own.backward
-        words = elements + own.mask_bytes / element_bytes
-        computing = own.flop / devices.flop_per_s(element_bytes) if words else 0.0
-        seconds = seconds + share * max(devices.memory_seconds(words * element_bytes), computing)
-        moved = moved + share * words
-    return seconds, moved
-
-
-def _copying(nest: Nest, shape: LocalShape, phase: str) -> Work:
-    """Return the work of a phase that only moves words, as that of an embedding; none of a join, whose words are its op's."""
+def phase_work(nest: Nest, shape: LocalShape, phase: str, compute: ComputeModel, units: int) -> Work:
+    """Return the work of a phase of a layer: as the compute model says, or of copies where nothing is multiplied."""
+    if nest.macs:
+        return compute.work(shape, phase, units)
+    # An embedding copies words; the words of a join are its op's.
     copies = nest.multiplies and (np.any(shape.words["weight"]) or phase != "gradient")
-    words = memory_words(shape) if copies else 0.0
-    accesses = {"registers": 0.0, "array": 0.0, "buffer": words, "memory": words}
-    return Work(seconds=0.0, accesses=accesses, mapping={})
+    return Work(seconds=0.0, accesses=passing(memory_words(shape) if copies else 0.0), mapping={})
 
 
-def _nothing(work: Work) -> Work:
-    accesses = {place: count * 0.0 for place, count in work.accesses.items()}
-    return Work(seconds=work.seconds * 0.0, accesses=accesses, mapping={}, skipped=1.0)
-
-
-def _slower(one: Any, other: Any) -> Any:
+def slower(one: Any, other: Any) -> Any:
+    """Return the longer of two times, of arrays one by one."""
     several = isinstance(one, np.ndarray) or isinstance(other, np.ndarray)
     return np.maximum(one, other) if several else max(one, other)
 
@@ -208,11 +82,7 @@ def local_shape(nest: Nest, degrees: Degrees) -> LocalShape:
     }
     if nest.others:
         # The further inputs of a product of activations are the weight of its three products.
-        words = {
-            "input": words["input"],
-            "weight": sum(words[tensor] for tensor in nest.others),
-            "output": words["output"],
-        }
+        words["weight"] = sum(words.pop(tensor) for tensor in nest.others)
     return LocalShape(
         sizes=as_matrices(nest, sizes) if nest.unsized.extra or nest.products else sizes,
         windows=nest.windows,
@@ -246,11 +116,9 @@ def as_matrices(nest: Nest, sizes: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 _AS_MATRICES: dict[tuple[str, ...], str] = {
-    ("weight",): "in_channels",
+    ("weight",): "in_channels", ("input", "weight"): "in_channels", ("weight", "output"): "out_channels",
     ("input", "output"): "batch",
-    ("input", "weight"): "in_channels",
-    ("weight", "output"): "out_channels",
-}
+}  # fmt: skip
 """The dim of a convolution that stands for dims of some tensors."""
 
 
@@ -270,3 +138,92 @@ def fullest(size: Any, degree: Any) -> Any:
     A size is real, a ``float``, if a share that is no whole number of elements has divided the dim.
     """
     return size / degree if isinstance(size, float) else -(-size // degree)
+
+
+# Measured times
+
+STEP_TABLES = (".yaml", ".yml", ".csv")
+"""Endings of the files of tables of measured times of steps."""
+
+
+def is_step_table(file: object) -> bool:
+    """Return whether something is a file of such a table, by its ending."""
+    return isinstance(file, str | Path) and Path(file).suffix in STEP_TABLES
+
+
+class LayerTimes(NamedTuple):
+    """The times of a layer on a device, and of the exchange of its gradients.
+
+    Attributes:
+        name: the layer's name.
+        forward_s: seconds of its forward phase.
+        backward_s: seconds of its errors and gradients.
+        exchange_s: seconds of the exchange of its gradients; None if it was not measured.
+    """
+
+    name: str
+    forward_s: float
+    backward_s: float
+    exchange_s: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepTimes:
+    """The times of a training step, layer by layer.
+
+    Attributes:
+        layers: the layers from the first to the last; the backward phase takes them from the last to the first.
+        sync_s: additional seconds of synchronisation for every chunk.
+        source: the name of the table that they are from.
+    """
+
+    layers: tuple[LayerTimes, ...]
+    sync_s: float
+    source: str = ""
+
+    @property
+    def digest(self) -> str:
+        """Return a hash of the times."""
+        return hashlib.sha256(repr((self.layers, self.sync_s)).encode()).hexdigest()
+
+    @cached_property
+    def _by_name(self) -> dict[str, LayerTimes]:
+        return {layer.name: layer for layer in self.layers}
+
+    def phases(self, layer: str, cut: Sequence[str]) -> dict[str, float]:
+        """Return the seconds of a layer's phases; the errors and the gradients were measured together.
+
+        Args:
+            layer: its name.
+            cut: the dims that are cut.
+
+        Raises:
+            ProfileError: the layer was not measured, or is not cut in the batch alone.
+        """
+        own = self._by_name.get(layer)
+        if own is None:
+            allowed = "the layers of the network that was measured"
+            raise ProfileError("measured times", f"no layer {layer!r}", allowed)
+        if {*cut} - {"batch"}:
+            found = f"{layer!r} is cut in {', '.join(cut)}"
+            raise ProfileError("measured times", found, "data parallelism, in which they were measured")
+        return {"forward": own.forward_s, "backward": own.backward_s, "gradient": 0.0}
+
+    @property
+    def exchanges(self) -> bool:
+        """Return whether the exchange of gradients has times, too."""
+        return any(layer.exchange_s is not None for layer in self.layers)
+
+    def chunk_s(self, layers: Iterable[str]) -> float:
+        """Return the seconds in which layers exchange their gradients together, synchronisation included."""
+        return math.fsum((self.sync_s, *(self._by_name[name].exchange_s or 0.0 for name in layers)))
+
+    @cached_property
+    def ready(self) -> tuple[float, ...]:
+        """Return the seconds of the backward phase until its first n layers are done: ``[layers + 1]``."""
+        return tuple(accumulate((layer.backward_s for layer in reversed(self.layers)), initial=0.0))
+
+    @cached_property
+    def sent(self) -> tuple[float, ...]:
+        """Return the seconds in which its first n layers exchange their gradients one by one: ``[layers + 1]``."""
+        return tuple(accumulate((layer.exchange_s or 0.0 for layer in reversed(self.layers)), initial=0.0))

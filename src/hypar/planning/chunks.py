@@ -31,7 +31,7 @@ from itertools import accumulate, chain, groupby, pairwise
 from typing import TYPE_CHECKING
 
 from hypar.errors import PlanError, shown
-from hypar.machine.step_times import LayerTimes, StepTimes
+from hypar.machine.work import LayerTimes, StepTimes
 from hypar.plan.records import Chunks, ChunksRecord, Score
 from hypar.schedule.lanes import COMMUNICATION, PHASE
 from hypar.schedule.memory import held_by, holds

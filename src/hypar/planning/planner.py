@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ParamSpec, Protocol
 from hypar.activity import COUNTER, holding, tell
 from hypar.costs.base import load_cost
 from hypar.errors import InputError, OptionError, shown
-from hypar.machine.step_times import is_step_table
+from hypar.machine.work import is_step_table
 from hypar.network.graph import LayerGraph, load_model
 from hypar.network.nodes import computed_again
 from hypar.network.training import ANYWHERE, RECOMPUTED

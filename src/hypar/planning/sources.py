@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from hypar.errors import HardwareError, OptionError, PlanError, shown
 from hypar.machine.load import load_machine
 from hypar.machine.profiles import Profile, measured_devices, measured_machine, read_profile
-from hypar.machine.step_times import STEP_TABLES, is_step_table
+from hypar.machine.work import STEP_TABLES, is_step_table
 from hypar.network.graph import LayerGraph, load_model
 from hypar.plan.plan import Plan
 from hypar.plan.records import FilesRecord, Score, origin_of

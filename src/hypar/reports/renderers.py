@@ -200,13 +200,10 @@ def _head(own: Column) -> Content:
 def _content(own: Shown, at: int) -> Content:
     if own.column.unit == "bar" and not own.texts[at]:
         return _bar(own.bars[at], own.scale)
-    value = own.values[at]
-    return _choice(value) if isinstance(value, Cell) else own.texts[at]
-
-
-def _choice(value: Cell) -> Content:
+    if not isinstance(own.values[at], Cell):
+        return own.texts[at]
     parts = []
-    for word, dim in value.parts:
+    for word, dim in own.values[at].parts:
         ground, text, _ = colours_of(dim)
         look = None if dim == "whole" else f"background:{ground};color:{text}"
         parts.append(tag("i", word, class_=dim, style=look))

@@ -195,11 +195,9 @@ def _machine(found: Reported, machine: Machine) -> Section:
     if score and planned and words.on_machine(planned) != words.on_machine(score):
         changed = f"The plan itself was scored {words.on_machine(planned)}."
     elif score and planned and planned.hardware_digest != score.hardware_digest:
-        changed = (
-            "The machine's file has changed since the plan was made, or another version of hypar made it."
-        )
+        what = "The machine's file has changed since the plan was made"
+        changed = f"{what}, or another version of hypar made it."
     document = machine.document()
     notes = (Note("", text) for text in (changed, document.title) if text)
-    return Section(
-        "Machine", (*notes, Section("Every number and its source", document.parts, document.about))
-    )
+    every = Section("Every number and its source", document.parts, document.about)
+    return Section("Machine", (*notes, every))

@@ -73,9 +73,8 @@ def _rates(ran: ScoredStep) -> Iterator[Note]:
         tokens = ran.graph.layers[0].shape["sequence"]
         each = f"{batch * tokens / seconds:,.0f} tokens/s, {batch * tokens / seconds / devices:,.0f} a device"
         flop = _flop(ran) / seconds / devices
-        yield Note(
-            "rate", f"{each}; {batch / seconds:,.1f} samples/s; {flop / 1e12:.3g} model TFLOP/s a device"
-        )
+        rate = f"{each}; {batch / seconds:,.1f} samples/s; {flop / 1e12:.3g} model TFLOP/s a device"
+        yield Note("rate", rate)
 
 
 def _flop(ran: ScoredStep) -> float:
@@ -188,12 +187,9 @@ def step_trace(rows: StepRows) -> str:
     """
     plan, cells = rows.ran.plan, words.cells_of(rows.ran.plan)
     levels = [(words.levels_of(split.group, [split.level]), split) for split in plan.splits]
-    choices = {
-        layer: ", ".join(
-            f"{level} {cells(split, layer)}" for level, split in levels if layer in split.choices
-        )
-        for layer in plan.layers
-    }
+    named = ((layer, f"{level} {cells(split, layer)}") for level, split in levels for layer in split.choices)
+    chosen = words.grouped(named)
+    choices = {layer: ", ".join(chosen.get(layer, ())) for layer in plan.layers}
     each = ((task, rows.groups[lane]) for task in rows.tasks for lane in task.piece.groups)
     places = words.grouped((_track(task.layer, group), task) for task, group in each)
     resources = words.grouped((task.piece.resource, task) for task in rows.tasks)

@@ -202,9 +202,8 @@ def _beside(columns: Sequence[Shown], width: int, gap: int, *, broken: bool) -> 
     sizes = _sizes(columns, above, below, width - gap * (len(columns) - 1), gap)
     once = [name * (name != before) for before, name in pairwise(["", *above])]
     found = [[(head, "dim") for head in heads] for heads in (once, below) if any(heads)]
-    for row in (
-        zip(*(zip(own.texts, own.styles, strict=True) for own in columns), strict=True) if sizes else ()
-    ):
+    rows = zip(*(zip(own.texts, own.styles, strict=True) for own in columns), strict=True)
+    for row in rows if sizes else ():
         parts = [
             [(part, style) for part in (wrapped(text, size) if text_width(text) > size else [text])]
             for (text, style), size in zip(row, sizes, strict=True)

@@ -87,8 +87,8 @@ class Piece(NamedTuple):
         """Return the transfer of other bytes over its link, perhaps in another phase or by another collective."""
         kind = fields.get("collective", self.collective)
         assert self.link is not None  # noqa: S101 (of transfers inside stages)
-        seconds, latency_s = self.link.seconds(kind, link_bytes), self.link.line(kind, link_bytes).latency_s
-        new: dict[str, Any] = {"seconds": seconds, "latency_s": latency_s, **fields}
+        line = self.link.line(kind, link_bytes)
+        new: dict[str, Any] = {"seconds": line.seconds(link_bytes), "latency_s": line.latency_s, **fields}
         return self._replace(link_bytes=link_bytes, num_bytes=num_bytes, **new)
 
 

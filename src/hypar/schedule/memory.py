@@ -126,14 +126,24 @@ class _Part(NamedTuple):
     rests: tuple[tuple[int, int], ...]
 
 
-def _held(lane: Lane) -> Held:
-    setting, parts = lane.setting, []
+def layers_in_order(lane: Lane) -> tuple[StepOp, ...]:
+    """Return the layers of a lane, of all parts of its stage, in the order in which they run."""
+    return _ops(_parts(lane))
+
+
+def _parts(lane: Lane) -> tuple[_Part, ...]:
+    parts = []
     for own in lane.place.parts or (lane,):
         at, rests = own.place, (*own.rests.items(),)
         parts.append(_Part(own.graph, (*own.choices,), own.ends, at.first, at.outside, at.tied, rests))
+    return tuple(parts)
+
+
+def _held(lane: Lane) -> Held:
+    setting, parts = lane.setting, _parts(lane)
     convention = MOVED if setting.convention == PAPER else setting.convention
     by = convention, setting.training.recompute, setting.formats
-    return _held_by(parts[0].graph, tuple(parts), setting.array, by)
+    return _held_by(parts[0].graph, parts, setting.array, by)
 
 
 @kept_with_graph

@@ -17,7 +17,7 @@ from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from hypar.machine.setting import access_energies, byte_energies, layer_energy, power_at_rest
+from hypar.machine.setting import byte_energies, energies, layer_energy, power_at_rest
 from hypar.ops.nest import PHASES
 from hypar.plan.records import GroupScore, Score
 from hypar.schedule.lanes import BETWEEN_STAGES, COMMUNICATION, PHASE, Piece, level_name, placed, together
@@ -25,8 +25,7 @@ from hypar.schedule.memory import gathers_of, memory_of
 from hypar.schedule.pipeline_orders import Schedule
 from hypar.schedule.record import Buckets, Op, backward_of, record_of
 from hypar.schedule.tasks import Costed, Entering, PartTasks, Pipeline, Place, TaskList, Tied
-from hypar.sharding.collectives import SUMMED
-from hypar.sharding.conventions import DIRECT, PAPER
+from hypar.sharding.conventions import DIRECT, PAPER, SUMMED
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
@@ -333,7 +332,7 @@ def energy_of(lanes: Sequence[Lane], step: Step) -> dict[str, float] | None:
         if costs is None:
             return None
         named = [name for name in ("link", "static") if getattr(costs, name) is not None]
-        for component in ("arithmetic", *access_energies(machine), "communication", *named):
+        for component in (*energies(machine), "communication", *named):
             found.setdefault(component, [])
         if "static" in named:
             found["static"].append(lane.devices * power_at_rest(machine) * step.timeline.makespan)

@@ -96,9 +96,8 @@ def grid_of(text: str, where: str, named: Collection[str] | None = ()) -> dict[s
         dim = None if digits else dim_of(word, where, named)
         degree = int(number or 0)
         if dim is None or dim in found or degree < 1:
-            raise OptionError(
-                where, f"found {shown(text)}", "a dim or paper's word and its degree each, as n4 h2 w2"
-            )
+            allowed = "a dim or paper's word and its degree each, as n4 h2 w2"
+            raise OptionError(where, f"found {shown(text)}", allowed)
         found[dim] = degree
     return found
 

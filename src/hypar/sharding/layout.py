@@ -263,9 +263,8 @@ class Grid(Layout):
         alike = [dims is not None and shares.keys().isdisjoint(dims) for shares in self.levels]
         parts = [int(self._at_work(level).sum()) for level in range(len(self.ways))]
         number = np.where(self.working, math.prod(compress(parts, alike)) - 1, -1)
-        return Copies(
-            number, tuple([1 if own else several for own, several in zip(alike, parts, strict=True)])
-        )
+        each = zip(alike, parts, strict=True)
+        return Copies(number, tuple([1 if own else several for own, several in each]))
 
     def inside(self, amount: NDArray[T]) -> NDArray[T]:
         """Return an amount of each device on those of the group that the array is in."""

@@ -245,9 +245,8 @@ def digits_of(choices: Sequence[Choice], ways: int) -> list[tuple[int, tuple[str
     found, before = [], 1
     for end in sorted({1}.union(*ends.values()))[1:]:
         if end % before:
-            raise ValueError(
-                f"found digits that end at {before:,} and at {end:,}; allowed: ends that divide each other"
-            )
+            where = f"digits that end at {before:,} and at {end:,}"
+            raise ValueError(f"found {where}; allowed: ends that divide each other")
         labels = {runs: runs[bisect_left(own, end)][0] for runs, own in ends.items()}
         found.append((end // before, tuple([labels[runs] for runs in every])))
         before = end

@@ -176,9 +176,8 @@ def _plans_below(folder: Path, note: Callable[[str], object]) -> list[Path]:
     others = [str(file) for file in seen if folder / file not in found]
     if not found:
         more = f", and {len(others)} other .json files" if others else ""
-        raise PlanError(
-            str(folder), f"no plans below it{more}", "files that hypar plan -o writes, named .json"
-        )
+        allowed = "files that hypar plan -o writes, named .json"
+        raise PlanError(str(folder), f"no plans below it{more}", allowed)
     if others:
         note(f"skipped below {folder}, as no plans: {few(others)}")
     return found

@@ -96,14 +96,9 @@ def lowered(plan: Plan, graph: LayerGraph, convention: str = MOVED, hint: str = 
     if (entries := plan.num_devices * 3 * sum(rows)) > MOST_ENTRIES:
         found = f"to count a step of {graph.name!r} on {plan.num_devices:,} devices takes {entries:,} entries"
         raise PlanError(str(origin_of(plan).file), found, f"at most {MOST_ENTRIES:,}", hint)
-    return lower(
-        graph.with_batch(graph.batch // plan.microbatches),
-        *layouts_of(plan),
-        convention,
-        plan.zero,
-        computed_again(graph.layers, plan.training.recompute),
-        kept_in_shards(graph.layers, plan.training.recompute),
-    )
+    own, again = graph.with_batch(graph.batch // plan.microbatches), plan.training.recompute
+    by = computed_again(graph.layers, again), kept_in_shards(graph.layers, again)
+    return lower(own, *layouts_of(plan), convention, plan.zero, *by)
 
 
 def problems_of(

@@ -14,6 +14,7 @@ from hypar.plan.request import BEST
 from hypar.planning.planner import follow, planned
 from hypar.planning.question import ask
 from hypar.planning.resolved import BASELINE, BASELINES, FIXED, Resolved, baseline_request
+from hypar.sharding.space import shards_left
 from hypar.solve.solvers.base import load_solver
 from hypar.units import amount, format_seconds
 
@@ -111,11 +112,10 @@ def _too_fine(plan: Plan, graph: LayerGraph) -> Iterator[Note]:
         return
     found: list[str] = []
     for layer in graph.with_batch(graph.batch // plan.microbatches).nodes(plan.graph).layers:
-        shards: dict[str, int] = {}
-        for dim, degree in (pair for choice in plan.choices(layer.name) for pair in choice.degrees):
-            shards[dim] = shards.get(dim, 1) * degree
-        sizes = layer.nest.sizes
-        found += [f"{layer.name} {dim}" for dim, count in shards.items() if count > sizes[dim]]
+        chosen = plan.choices(layer.name)
+        dims = dict.fromkeys(dim for choice in chosen for dim in choice.divided)
+        left = shards_left(tuple((dim, layer.nest.sizes[dim]) for dim in dims), chosen)
+        found += [f"{layer.name} {dim}" for dim, more in left if more < 1]
     if found:
         yield Note("shards", f"more than there are elements, as the papers allow: {few(found)}")
 

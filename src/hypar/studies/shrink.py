@@ -118,10 +118,8 @@ class _Halved:
 
     def _most_named(self) -> dict[str, int]:
         """Return how often each named dim may be halved, rounding up; positions along which a convolution slides stay."""
-        slid = [
-            own.nest(1).whole & {axis for read in own.nest(1).inputs for axis in read.windows}
-            for own in self.graph.layers
-        ]
+        nests = [own.nest(1) for own in self.graph.layers]
+        slid = [own.whole & {axis for read in own.inputs for axis in read.windows} for own in nests]
         stays = frozenset().union(*slid)
         return {dim: 0 if dim in stays else _most(size, LEAST_NAMED) for dim, size in self.named.items()}
 

@@ -1,47 +1,73 @@
-"""Run one training step of a stored plan on simulated devices, and hold it against one device and against its counts."""
+"""Run one training step of a stored plan on simulated devices, and hold it against one device and against its counts.
+
+The bytes that devices hold are read off a run. The walk over a stage's layers is that of a score, with all rules of memory that
+training frameworks obey; the sizes of arrays are the elements that each device had of them, which steps name as ``lowering`` does.
+What no run has is counted otherwise: a backward phase needs what its op keeps, as autograd saves it, though a kernel may compute the
+same from what the op has read, and what arrives, or is summed in place of terms, lies in one buffer until then.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from itertools import product, repeat
+from itertools import product
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from hypar.activity import tell
 from hypar.document import Result
 from hypar.errors import OptionError, PlanError, UnknownNameError
+from hypar.execution.exchange import shares
 from hypar.execution.simulator import most_elements
 from hypar.execution.verify import Verification, counted, verify_program
+from hypar.network.nodes import computed_again, kept_in_shards
 from hypar.network.training import formats_of
 from hypar.ops.nest import PHASES
 from hypar.plan.diff import Change, changes_between
-from hypar.plan.records import Score, origin_of
+from hypar.plan.records import origin_of
 from hypar.plan.stages import FLUSHES
 from hypar.planning.replay import run_step
 from hypar.planning.resolved import Resolved, cost_convention, score_convention
 from hypar.planning.sources import machine_of, times_of, wrong_in
 from hypar.planning.uneven.tree import branch_of
 from hypar.schedule.lanes import BETWEEN_STAGES, WEIGHT, Piece, level_name
+from hypar.schedule.lifetimes import Arrays
+from hypar.schedule.memory import layers_in_order
 from hypar.sharding.conventions import CONVENTIONS, DIRECT, FUSED, MOVED, PAPER
+from hypar.sharding.tree import Device, Level, Node, Stages
 from hypar.studies.check import near, priced
-from hypar.studies.held import Held, held_by
 from hypar.studies.pieces import lowered, opened
 from hypar.studies.shrink import changes_of, shrunk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
+    from hypar.network.nodes import PlanGraph
+    from hypar.network.training import Formats
     from hypar.plan.plan import Plan
+    from hypar.planning.replay import ScoredStep
     from hypar.program.lowering import Item, Program
+    from hypar.sharding.layout import Numbers
 
 MOST_ELEMENTS, MANY_ELEMENTS, ROUNDING = 2**28, 2**22, 1e-9
 """Elements that all devices hold at once at most, 2 GiB; those from which a run takes so long that a smaller network is
 proposed; and the relative difference of a number that a search rounded, or added up in another order."""
 
 LESS, ALL = "try --shrink or a smaller --batch", "all"
+
+UNCOUNTED = frozenset({"bias", "statistics"})
+"""The tensors that have no memory of their own in a plan."""
+
+Bytes = NDArray[np.float64]
+"""Bytes, or elements, on each device, ``[devices]``."""
+
+Place = tuple[int, int]
+"""A stage, and one of its parts."""
 
 TENSORS = {
     ALL: (*PHASES, WEIGHT), "activations": ("forward",), "errors": ("backward",), "gradients": ("gradient",), "weights": (WEIGHT,),
@@ -59,6 +85,19 @@ class Transfer(NamedTuple):
     level: str
     counted: int
     moved: int | None
+
+
+class Held(NamedTuple):
+    """The memory of the fullest device of a group, a stage or ``all``: the bytes that a score says, and those that it held."""
+
+    group: str
+    said: float
+    held: float
+
+    @property
+    def more(self) -> bool:
+        """Whether a device held more than the score says."""
+        return self.held > self.said * (1 + ROUNDING)
 
 
 class Received(NamedTuple):
@@ -124,9 +163,8 @@ class Verified(Result):
 
         Numbers agree, levels moved what was counted, no device held more than was said, and results are as stated.
         """
-        return not (self.mismatches or self.changes or self.fuller) and (
-            self.numbers is None or self.numbers.error_below is not None
-        )
+        wrong = self.mismatches or self.changes or self.fuller
+        return not wrong and (self.numbers is None or self.numbers.error_below is not None)
 
 
 def verify_plan(
@@ -175,8 +213,8 @@ def verify_plan(
     numbers = None if count else _run(plan, program, shrink=shrink)
     memory: list[Held] = []
     if numbers is not None and machine is not None and plan.score is not None:
-        score = _scored(plan, graph, machine, run_by)
-        memory = held_by(plan, score, program, numbers.elements, numbers.arrived)
+        step = _scored(plan, graph, machine, run_by)
+        memory = held_by(step, program, numbers.elements, numbers.arrived)
     tell(f"comparing the counts of {graph.name}")
     changes = changes_between(plan, priced(plan, Resolved.of(plan, machine, times_of(plan)), whole))
     levels = _levels(plan, len(program.places.parts))
@@ -236,8 +274,8 @@ def _transfers(
     plan: Plan, program: Program, numbers: Verification | None, levels: Sequence[str]
 ) -> Iterator[Transfer]:
     formats = formats_of(plan.training.precision, program.graph.element_bytes)
-    moved = repeat(None) if numbers is None else (each.moved for each in numbers.transfers)
-    for (item, own), ran in zip(counted(program, plan.microbatches), moved, strict=False):
+    alone = ((*own, None) for own in counted(program, plan.microbatches))
+    for item, own, ran in alone if numbers is None else numbers.transfers:
         size = formats.of(item.phase)
         for at, level in enumerate(levels):
             received = None if ran is None else size * int(ran[at])
@@ -268,13 +306,13 @@ def _planned(plan: Plan, graph: LayerGraph, machine: Machine | None, by: str) ->
     return [piece for piece in run_step(whole, request, graph).step.pieces if piece.collective]
 
 
-def _scored(plan: Plan, graph: LayerGraph, machine: Machine, run_by: str) -> Score:
-    """Return the score of the network that is run; chunks of one that is counted otherwise are unknown."""
+def _scored(plan: Plan, graph: LayerGraph, machine: Machine, run_by: str) -> ScoredStep:
+    """Return the step of the network that is run; chunks of one that is counted otherwise are unknown."""
     own = score_convention(plan)
     alike = runs_by(own) == run_by
     request = replace(Resolved.of(plan, machine), counted=own if alike else run_by)
     whole = plan if alike else plan.model_copy(update={"chunks": None})
-    return run_step(whole, request, graph).score
+    return run_step(whole, request, graph)
 
 
 def _notes(plan: Plan, whole: LayerGraph, graph: LayerGraph) -> Iterator[str]:
@@ -284,3 +322,98 @@ def _notes(plan: Plan, whole: LayerGraph, graph: LayerGraph) -> Iterator[str]:
         yield "shares that are not of whole elements are rounded by the largest remainder"
     if (parts := plan.microbatches) > 1:
         yield f"{parts} microbatches of {graph.batch // parts:,} samples"
+
+
+# Memory
+
+
+def held_by(
+    ran: ScoredStep, program: Program, elements: Mapping[str, Numbers], arrived: Mapping[int, Numbers]
+) -> list[Held]:
+    """Return what each group or stage of a scored step, of the network that was run, held in the run of a microbatch.
+
+    ``elements`` has those that each device had of every array, by the array's name; ``arrived`` those that it received for each
+    transfer, by its number, ``[levels, devices]``.
+    """
+    plan, score, layers = ran.plan, ran.score, program.graph.layers
+    places, formats = _places(plan.root), formats_of(plan.training.precision, program.graph.element_bytes)
+    order, ops = sorted({*places}), [*map(layers_in_order, ran.lanes)]
+    lanes = np.array([order.index(place) for place in places])
+    each = zip(order, ops, strict=True)
+    place_of = {op.layer.name: (stage, op.part) for (stage, _), own in each for op in own}
+    of = np.array([stage for stage, _ in places])
+    received = {at: shares(program.places, step, arrived[at], of) for at, step in program.transfers.items()}
+    chunks = [frozenset(chunk) for chunk in plan.chunks.layers] if plan.chunks else []
+    found, whole = _weights(program, program.graph.nodes(plan.graph), elements, formats, score.optimizer)
+    found = found + _buffers(program, received, chunks, place_of, formats)
+    again, shards = (of(layers, plan.training.recompute) for of in (computed_again, kept_in_shards))
+    for number, (lane, own) in enumerate(zip(ran.lanes, ops, strict=True)):
+        arrays = Arrays(own, program.fragments, formats, elements, whole, again, shards)
+        most = arrays.course(len(lane.place.parts) or 1).held(lane.place.moments)[1]
+        found += (lanes == number) * most[arrays.kinds[0]]
+    said = [("all", score.memory_bytes)]
+    if score.groups is not None:
+        said = [(group.group, group.memory_bytes) for group in score.groups]
+    return [Held(*own, float(found[lanes == number].max())) for number, own in enumerate(said)]
+
+
+def _places(node: Node | None) -> list[tuple[int, tuple[int, ...]]]:
+    """Return the stage of each device, and the parts of uneven splits in which it lies."""
+    if node is None or isinstance(node, Device):
+        return [(0, ())]
+    if isinstance(node, Level) and node.split.sides is None:
+        return _places(node.below[0]) * node.split.ways
+    parts = [(part, own) for part, own in enumerate(node.below) if own is not None]
+    below = [(part, *place) for part, own in parts for place in _places(own)]
+    if isinstance(node, Stages):
+        return [(part, path) for part, _, path in below]
+    return [(stage, (part, *path)) for part, stage, path in below]
+
+
+def _weights(
+    program: Program, nodes: PlanGraph, elements: Mapping[str, Numbers], formats: Formats, optimizer: str
+) -> tuple[Bytes, dict[tuple[str, str], Bytes]]:
+    """Return the bytes of weights, gradients and optimizer state on each device, and the weights in shares, as of ``Arrays``."""
+    weighted, found = {node.name for node in nodes.layers if node.weighted}, np.zeros(program.places.devices)
+    summed = {step.target: step for step in program.transfers.values() if step.item.phase == "gradient"}
+    whole = dict[tuple[str, str], Bytes]()
+    for step in program.updates:
+        if step.layer in weighted and step.parameter not in UNCOUNTED:
+            name, gradient, updated = step.layer, step.holding, step.rest or step.holding
+            if step.gradient in summed and not summed[step.gradient].once:
+                gradient, terms = updated, elements[f"d terms {name} {step.parameter}"]
+                whole[name, "gradient"] = (formats.gradient * terms).astype(float)
+                if (needed := elements.get(f"W forward {name}")) is not None:
+                    whole[name, "weight"] = (formats.weight * needed).astype(float)
+            found += formats.weight * step.holding.elements + formats.gradient * gradient.elements
+            found += formats.kept(optimizer) * updated.elements
+    return found, whole
+
+
+def _buffers(
+    program: Program,
+    received: Mapping[int, Bytes],
+    chunks: Sequence[frozenset[str]],
+    place_of: Mapping[str, Place],
+    formats: Formats,
+) -> Bytes:
+    """Return the room in bytes of each device for the largest transfer, from what each has ``received``, ``[levels, devices]``.
+
+    A transfer is what arrives for one tensor or one chunk of gradients at a level, as a collective is called for one of these; of
+    what other stages have made everything that a phase needs, as its work begins when all of it is there.
+    """
+    together: dict[object, Bytes] = {}
+    for number, step in program.transfers.items():
+        item, moved = step.item, step.transfer
+        if item.tensor in UNCOUNTED:
+            continue
+        key: object = number
+        if item.phase == "gradient":
+            key = next((chunk for chunk in chunks if item.layer in chunk), number)
+        reader = item.maker if item.maker and item.phase == "backward" else item.layer
+        # Between stages no device has elements at both ends.
+        crosses = moved.kind != "add" and not moved.have.meets(moved.need)
+        for level, own in enumerate(received[number]):
+            at = (item.phase, place_of.get(reader)) if crosses else (level, key)
+            together[at] = together.get(at, 0) + formats.of(item.phase) * own
+    return np.asarray(np.max([np.zeros(program.places.devices), *together.values()], axis=0))

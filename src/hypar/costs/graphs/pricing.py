@@ -11,7 +11,7 @@ import numpy as np
 from hypar.sharding.amounts.counted import added
 from hypar.sharding.amounts.factors import collectives_of, computing
 from hypar.sharding.amounts.transfers import RESIDUE, Between, Factors, Part, Products, Sums, received
-from hypar.sharding.collectives import CODE, Codes
+from hypar.sharding.conventions import CODE, Codes
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.placement import WORKING, Level, LocalSizes, Options, layout
 from hypar.solve.edge import Costs, Indices

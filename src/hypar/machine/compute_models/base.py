@@ -7,7 +7,8 @@ from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from hypar.files.quantities import Count, Description, Hertz, Sourced
+from hypar.files.quantities import Count, Hertz, Sourced
+from hypar.files.validation import Record
 from hypar.ops.nest import PHASES
 from hypar.ops.windows import Window
 
@@ -92,7 +93,7 @@ class Work:
     skipped: float = 0.0
 
 
-class ComputeModel(Description):
+class ComputeModel(Record):
     """Compute model of a device; subclasses add the fields of a hardware file.
 
     Attributes:
@@ -127,6 +128,11 @@ class ComputeModel(Description):
 def memory_words(shape: LocalShape) -> float:
     """Return the words of the two operands and the result of any phase, each counted once."""
     return sum(shape.words[tensor] for tensor in PHASES.values())
+
+
+def passing(words: float) -> dict[str, float]:
+    """Return the accesses of words that pass buffer and memory, and neither registers nor an array's network."""
+    return {"registers": 0.0, "array": 0.0, "buffer": words, "memory": words}
 
 
 class ElementArray(ComputeModel):

@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar, Self
 from pydantic import Field
 
 from hypar.files.quantities import AsNumber, FlopPerSecond, Sourced
-from hypar.machine.compute_models.base import ComputeModel, LocalShape, Work, memory_words
+from hypar.machine.compute_models.base import ComputeModel, LocalShape, Work, memory_words, passing
 
 FP32_BYTES = 4
 """Bytes of a number of the format fp32."""
@@ -47,10 +47,9 @@ class Roofline(ComputeModel):
         """Return the work of a phase, with two operations per multiply-accumulate."""
         flop = 2.0 * shape.padded_macs
         efficiency = flop / (flop + self.half_efficiency_flop.value)
-        words = memory_words(shape)
         return Work(
             seconds=flop / (units * self.peak.value * efficiency),
-            accesses={"registers": 0.0, "array": 0.0, "buffer": words, "memory": words},
+            accesses=passing(memory_words(shape)),
             mapping={"efficiency": efficiency},
         )
 

@@ -260,10 +260,8 @@ class _Run(NamedTuple):
         # A result that is not finished is written, and read again.
         result = 2 if loops.gradient else 1
         times[result] = 2 * times[result] - 1
-        packed = (*loops.packed, 1)
-        return sum(
-            own * each * often for own, each, often in zip(loops.words(folds), packed, times, strict=True)
-        )
+        every = zip(loops.words(folds), (*loops.packed, 1), times, strict=True)
+        return sum(own * each * often for own, each, often in every)
 
     def buffer_words(self, folds: int, innermost: str, tile: Sequence[Any], side: Any, deep: Any) -> Any:
         """Return the words between buffer and array, whose passes add up the terms of ``side`` channels, and read for ``deep`` filters."""

@@ -61,12 +61,8 @@ def layouts(
     widest = min(height, bands * columns)
     widths = list(_even_widths(height, widest))
     kept = [width for width in widths if height // -(-height // width) >= 2] or widths[:1]
-    return tuple(
-        SetLayout(
-            kernel_rows, kernel_folds, width, -(-height // width), _sets(bands, columns, width, line=line)
-        )
-        for width in kept
-    )
+    each = [(width, -(-height // width), _sets(bands, columns, width, line=line)) for width in kept]
+    return tuple(SetLayout(kernel_rows, kernel_folds, *own) for own in each)
 
 
 def wider(

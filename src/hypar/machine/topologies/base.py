@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
-from hypar.files.quantities import Description
+from hypar.files.validation import Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.int64]
 
 
-class Topology(Description):
+class Topology(Record):
     """Wiring of some devices; subclasses add the fields of a hardware file."""
 
     takes_sets: ClassVar[bool] = True

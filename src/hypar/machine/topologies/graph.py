@@ -44,8 +44,8 @@ class Wired(Topology):
         """Return each pair of linked nodes once, with the width of the link each way in bandwidths of one link."""
 
     def num_links(self, devices: int) -> int:
-        """Return the number of pairs of linked nodes."""
-        return len(self.pairs_of(devices))
+        """Return the number of pairs of linked nodes, of wider ones by their width."""
+        return int(sum(self.pairs_of(devices).values()))
 
     def loads(self, sent: Traffic, devices: int) -> Loads:
         """Return what listed messages load."""
@@ -111,10 +111,6 @@ class Graph(Wired):
     def pairs_of(self, devices: int) -> Mapping[tuple[Node, Node], float]:  # noqa: ARG002
         """Return the pairs, each with the number of times that it is given."""
         return Counter((min(pair), max(pair)) for pair in self.pairs)
-
-    def num_links(self, devices: int) -> int:  # noqa: ARG002
-        """Return the number of listed pairs."""
-        return len(self.pairs)
 
     def fault(self, devices: int) -> str | None:
         """Refuse devices without a link or a path to all others, and links to no other device."""

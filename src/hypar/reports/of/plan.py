@@ -167,10 +167,9 @@ def layers_table(plan: Plan, rows: StepRows | None, *, most: int, costs: bool) -
 def _levels(plan: Plan) -> list[tuple[Column, Split]]:
     """Return a column, as ``H1-H4``, of each group's successive levels at which every layer has one choice, and the first one."""
     cell, found = words.cells_of(plan), []
-    for (group, _), run in groupby(
-        plan.splits, lambda split: (split.group, [cell(split, layer) for layer in plan.layers])
-    ):
-        own = [*run]
+    choices = ((split, [cell(split, layer) for layer in plan.layers]) for split in plan.splits)
+    for (group, _), run in groupby(choices, lambda pair: (pair[0].group, pair[1])):
+        own = [split for split, _ in run]
         found.append((Column(key=words.levels_of(group, [split.level for split in own])), own[0]))
     return found
 

@@ -9,13 +9,13 @@ from hypar.document import Column, Document, Note, Table
 from hypar.errors import few
 from hypar.execution.verify import TOLERANCE, Verification
 from hypar.sharding.conventions import PAPER
+from hypar.studies.verify import Received
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hypar.studies.held import Held
-    from hypar.studies.verify import Received, Transfer, Verified
+    from hypar.studies.verify import Held, Transfer, Verified
 
 _BYTES = tuple(Column(f"{by}_bytes", by, "whole") for by in ("planned", "counted", "moved"))
 _RECEIVED = (Column("level"), Column("tensor"), *_BYTES)
@@ -75,10 +75,7 @@ def _memory_row(each: Held) -> dict[str, Any]:
 
 def _total(found: Verified) -> Received:
     planned, counted, moved = zip(*(each[2:] for each in found.levels), strict=True)
-    ran = None if found.numbers is None else sum(moved)
-    return found.levels[0]._replace(
-        level="all", tensor="", planned=math.fsum(planned), counted=sum(counted), moved=ran
-    )
+    return Received("all", "", math.fsum(planned), sum(counted), sum(moved) if found.numbers else None)
 
 
 def _notes(found: Verified) -> Iterator[Note]:

@@ -238,10 +238,8 @@ class State(NamedTuple):
         if least:
             left = [_least(*own, ways, image) for own, image in zip(tensors, network.images, strict=True)]
             return state._replace(tensors=tuple(left))
-        inputs = [
-            below(self.inputs[at], of_input(layer.nest), (WHOLE, options[at][0]), ways)[1]
-            for at, layer in enumerate(graph.layers)
-        ]
+        each = zip(self.inputs, graph.layers, options, strict=True)
+        inputs = [below(above, of_input(layer.nest), (WHOLE, own[0]), ways)[1] for above, layer, own in each]
         left = [below(above, own, (made[0], read[0]), ways)[1] for above, own, (made, read) in tensors]
         return state._replace(tensors=tuple(left), inputs=tuple(inputs))
 

@@ -286,9 +286,8 @@ def _along(rows: Rows, kinds: tuple[Digits, ...], numbers: bytes) -> Costs:
     """Return the rows of a dim that the parts of some ways have, times the parts that divide these, ``[counts, ways, parts]``."""
     ways, earlier = np.frombuffer(numbers, np.int64).reshape(-1, len(kinds)), before(rows)
     parts = math.prod(every[0].ways for every in kinds)
-    (first, last), (low, high) = (
-        _bounds(size, end, kinds, ways) for end, size in ((1, rows.places), (0, rows.size))
-    )
+    ends = (1, rows.places), (0, rows.size)
+    (first, last), (low, high) = (_bounds(size, end, kinds, ways) for end, size in ends)
     working = _outer(lambda own: [np.minimum(own.of(0), own.of(1)) > 0], kinds, ways).reshape(-1) > 0
     # Pieces are the distinct rows that parts read.
     _, at, interval = np.unique(first * (rows.places + 1) + last, return_index=True, return_inverse=True)

@@ -18,7 +18,7 @@ import numpy as np
 from hypar.ops.nest import IN_GROUP, Nest
 from hypar.sharding.amounts.cuts import Above, Cuts, Digit, Digits, Shares, change, ratios, unequal
 from hypar.sharding.amounts.transfers import Between, Factors, fraction_read, image_of, mapped, names_at
-from hypar.sharding.collectives import CODE, COLLECTIVES, Codes
+from hypar.sharding.conventions import CODE, COLLECTIVES, Codes
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.placement import COPIES, IDLE, Choice, Options, digits_of, dim_of, layout, terms
 
@@ -105,9 +105,8 @@ def _of_split(
     """
     (made, read), (held, needed), names = labels, shares, names_at(between)
     makes, reads = zip(*names, strict=True)
-    works = [
-        at_work(label == COPIES, own, apart=between.apart) for label, own in zip(labels, shares, strict=True)
-    ]
+    each = zip(labels, shares, strict=True)
+    works = [at_work(label == COPIES, own, apart=between.apart) for label, own in each]
     high = np.cumsum(needed, axis=-1)
     wide = np.minimum(high + border, 1.0) - np.maximum(high - needed - border, 0.0)
     kept = held if made in makes else works[0]

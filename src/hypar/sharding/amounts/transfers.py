@@ -401,9 +401,8 @@ def network_of(graph: PlanGraph, convention: str, *, tied: bool = True) -> Netwo
         onward = fused and made.nest.multiplies and readers[tensor.producer] == 1
         sent_on |= {tensor.producer} if onward else set()
         summed = read.nest.multiplies or read.rest or (convention == DIRECT and bool(read.nest.windows))
-        terms = as_terms[tensor.consumer] = error and (
-            made.rest or (summed and convention in {FUSED, DIRECT})
-        )
+        unsummed = made.rest or (summed and convention in {FUSED, DIRECT})
+        terms = as_terms[tensor.consumer] = error and unsummed
         between = between_of(made, read, tensor, onward=onward, apart=apart)
         straight, shape = made.nest if onward else None, tensor.shape
         image = () if apart else image_of(read.nest, tensor.operand, shape, straight, adds=not terms)

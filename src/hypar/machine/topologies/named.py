@@ -1,4 +1,9 @@
-"""Grids: each device is linked to its neighbours in its row and its column; a ring is one row.
+"""Trees and grids, whose messages are counted by the runs of places that they leave.
+
+The H-tree is a binary fat tree whose links are twice as wide one level up, the switch a tree of one level.
+Source: HyPar (HPCA 2019), section 6.1; Leiserson, Fat-Trees (1985).
+
+In a grid each device is linked to its neighbours in its row and its column; a ring is one row.
 
 Positions of the array are laid out like an H-tree: each factor of the ways, outermost first, divides the longer edge.
 Messages go along the row first, then along the column (dimension-ordered; Dally and Towles, Principles and Practices
@@ -27,6 +32,57 @@ Routing = Literal["dimension_ordered", "balanced"]
 
 PAIR = 2
 """Devices of a ring that have one link, and not two, between them."""
+
+
+# Trees
+
+
+class Switch(Topology):
+    """One link of each device to a non-blocking switch: a tree of one level."""
+
+    def height(self, devices: int) -> int:
+        """Return the number of levels, of which wider links count as as many of a leaf."""
+        return int(devices > 1)
+
+    def loads(self, sent: Traffic, devices: int) -> Loads:
+        """Return what messages load."""
+        busy, crossed, hops = [np.zeros((2, 1))], 0.0, np.zeros(len(sent[0]), np.int64)
+        for level in range(self.height(devices)):
+            out, into, moved = sent.leaving(1 << level)
+            loads = np.stack([out, into])
+            busy.append(loads / (1 << level))
+            crossed, hops = crossed + float(loads.sum()), hops + 2 * moved
+        return Loads(np.concatenate(busy, axis=1), crossed, hops)
+
+    def num_links(self, devices: int) -> int:
+        """Return the number of leaves."""
+        return devices
+
+
+class HTree(Switch):
+    """Tree with a leaf for each device; the link up from 2**h leaves is as wide as 2**h links of a leaf.
+
+    Attributes:
+        reduction: ``in_tree`` if the inner nodes add up the messages of an all-reduce.
+    """
+
+    reduction: Literal["at_leaves", "in_tree"] = "at_leaves"
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether the inner nodes add up messages."""
+        return self.reduction == "in_tree"
+
+    def height(self, devices: int) -> int:
+        """Return the number of levels; the links of each sum to the width of the leaves' ones."""
+        return devices.bit_length() - 1
+
+    def fault(self, devices: int) -> str | None:
+        """Refuse a number of devices that is no power of two."""
+        return None if devices & (devices - 1) == 0 else f"{devices} devices; allowed: a power of two"
+
+
+# Grids
 
 
 class _Grid(Topology):
@@ -75,9 +131,8 @@ class _Grid(Topology):
 
     def fault(self, devices: int) -> str | None:
         rows = self.edges(devices)[0]
-        return (
-            f"{rows} rows of {devices} devices; allowed: a divisor of {devices}" if devices % rows else None
-        )
+        uneven = f"{rows} rows of {devices} devices; allowed: a divisor of {devices}"
+        return uneven if devices % rows else None
 
 
 class Grid(_Grid):
@@ -142,4 +197,6 @@ def square(devices: int) -> tuple[int, int]:
     return rows, devices // rows
 
 
-plugins: dict[str, type[Topology]] = {"grid": Grid, "mesh": Mesh, "ring": Ring, "torus": Torus}
+plugins: dict[str, type[Topology]] = {
+    "grid": Grid, "mesh": Mesh, "ring": Ring, "torus": Torus, "h_tree": HTree, "switch": Switch,
+}  # fmt: skip
