@@ -155,7 +155,7 @@ class _Judged(NamedTuple):
 
     def value(self, where: Where, items: Sequence[ErrorDetails]) -> InputError:
         """Return the fault of a value; a union reports an error for each of its types."""
-        first, *_ = items
+        first = items[0]
         if first["type"] == "value_error" and not where:
             return self.error(self.place(where), _allowed(first))
         words = re.findall("'([^']*)'", first.get("ctx", {}).get("expected", ""))
@@ -171,9 +171,8 @@ class _Judged(NamedTuple):
             model = next((inner for field in named for inner in _models_in(field.annotation)), model)
         own = (field.alias or name for name, field in model.model_fields.items())
         known = (*(self.also_allowed if len(where) == 1 else ()), *own)
-        return self.error(
-            self.place(where), f"unknown key {shown(key)}", ", ".join(known), suggestion(key, known)
-        )
+        hint = suggestion(key, known)
+        return self.error(self.place(where), f"unknown key {shown(key)}", ", ".join(known), hint)
 
 
 def _too_large(data: Any, where: Where) -> Iterator[tuple[Where, str, str]]:
