@@ -182,11 +182,6 @@ class Exploration(Runs):
     ways: Mapping[Place, int]
     baseline: Run
 
-    def base(self, run: Run) -> Run:
-        """Return dp, for every point."""
-        del run
-        return self.baseline
-
 
 def explore_model(
     model: LayerGraph | str | Path,

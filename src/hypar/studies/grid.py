@@ -129,6 +129,7 @@ class Runs(Result, tuple[Run, ...]):  # noqa: SLOT001 (a tuple with an attribute
 
     _document = "runs"
     convention: str
+    baseline: Run | None = None
 
     def __new__(cls, runs: Iterable[Run] = (), convention: str = MOVED, **about: Any) -> Self:
         """Make a tuple of runs that knows what they are about."""
@@ -137,9 +138,9 @@ class Runs(Result, tuple[Run, ...]):  # noqa: SLOT001 (a tuple with an attribute
         return made
 
     def base(self, run: Run) -> Run:
-        """Return the run that a run is compared with: the first."""
+        """Return the run that a run is compared with: the ``baseline`` of all, by default the first."""
         del run
-        return self[0]
+        return self[0] if self.baseline is None else self.baseline
 
     def value(self, run: Run) -> float:
         """Return what a run is compared by: the time of its step; infinity if it is not known."""
