@@ -162,8 +162,8 @@ MUTANTS = [
     Mutant("a map whose zeros are not known is not coded", "machine/compute_models/blocked_row_stationary.py", "return 1.0\n", "return PAIR_WORDS\n"),
     Mutant("a change leaves the file that is kept as it was", "machine/schema.py", "= copy.deepcopy(document.data)", "= copy.copy(document.data)"),
     # studies
-    Mutant("chunks are found anew for a point", "studies/alternatives.py", "if request.chunks is None:", "if True:"),
-    Mutant("what moves otherwise than counted speaks against a plan", "studies/verify.py", "wrong = self.mismatches or self.changes or self.fuller", "wrong = self.changes or self.fuller"),
+    Mutant("chunks are found anew for a point", "studies/alternatives.py", "if request.chunks is None else run_chunked", "if True else run_chunked"),
+    Mutant("what moves otherwise than counted speaks against a plan", "studies/verify.py", "return not (self.mismatches or self.changes or self.fuller)", "return not (self.changes or self.fuller)"),
     Mutant("a choice is planned anew in its neighbours", "studies/alternatives.py", "0, least - least.min())", "0, 0 * least)"),
     # importers of frameworks
     Mutant("a tensor that is filled by parts is filled whole", "importers/torch_module.py", "if end != sizes[axis] or", "if"),

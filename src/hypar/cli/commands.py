@@ -35,7 +35,6 @@ def plan(
     MODEL is a bare name, a model file, or what hypar import takes: config.json, an ONNX file, my_net:build.
     """
     network, named = rows.network_of(model, inputs, sequence), given["profile"]
-    changes = rows.changes_of(changes, given, hardware)
     step_table = named is not None and use("machine.work:is_step_table")(named)
     if step_table and hardware is None and changes:
         machine = use("machine.profiles:measured_devices")(Path(named), changes)
@@ -70,16 +69,16 @@ def _stored(plan: Any, output: str, model: str, inputs: tuple[str, ...], **used:
 
 def _show(plan: Any, why: Any, *, full: bool, as_json: bool) -> None:
     """Print a plan, with its reasons if asked to; those for a layer stand first."""
-    origin, of = use("plan.records:origin_of")(plan), "reports.of.explanation:"
+    origin, of = use("plan.records:origin_of")(plan), "reports.of.plan:"
     if as_json:
         both = why and {"plan": plan.to_data(), "explanation": use(f"{of}explanation_data")(why)}
         rows.print_data(both or plan.to_json())
         for remark in use("studies.remarks:remarks")(plan) if origin.network else ():
             use("reports.terminal:note")(": ".join(filter(None, (remark.label, remark.text))))
     else:
-        document = use("reports.of.plan:plan_document")(plan, full=full)
+        document = use(f"{of}plan_document")(plan, full=full)
         if why is not None:
-            use("reports.terminal:show_document")(use(f"{of}document_of")(why))
+            use("reports.terminal:show_document")(use(f"{of}explanation_document")(why))
             use("reports.terminal:write")("")
         shown, folded = full if why is None else None, len(plan.layers) > use("reports.words:MOST_ROWS")
         use("reports.terminal:show_document")(document, full=shown, folded=folded)

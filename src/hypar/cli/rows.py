@@ -29,10 +29,17 @@ EXCLUSIVE = ("csv", "json"), ("validate", "model"), ("yaml", "json"), ("yaml", "
 """Options that exclude each other."""
 
 
-def _offered(names: Iterable[str], typed: str, *, files: bool) -> list[CompletionItem]:
-    """Return the names that begin with what was typed, else files if there may be one."""
-    found = [CompletionItem(name) for name in names if name.startswith(typed)]
-    return found or ([CompletionItem(typed, type="file")] if files else [])
+def _completing(row: Parameter) -> Callable[..., list[CompletionItem]]:
+    """Return the function of the names that begin with what was typed, or of files if there is none and may be one."""
+
+    def complete(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[CompletionItem]:
+        before, comma, _ = typed.rpartition(",") if row.listed else ("", "", typed)
+        names = (before + comma + name for name in (data_names(row.kind) if row.kind else row.names()))
+        found = [CompletionItem(name) for name in names if name.startswith(typed)]
+        files = row.ending or row.kind or row.metavar in {"FILE", "PATH"}
+        return found or ([CompletionItem(typed, type="file")] if files else [])
+
+    return complete
 
 
 class Option(click.Option):
@@ -51,7 +58,8 @@ class Option(click.Option):
         if row.default is not None:
             how |= {"default": row.default, "show_default": "[default" not in row.help}
         how |= {"required": row.required, "metavar": row.metavar, "help": row.help}
-        super().__init__(row.flags.split(), callback=None if plain else self._read, **how)
+        how |= {"callback": None if plain else self._read, "shell_complete": _completing(row)}
+        super().__init__(row.flags.split(), **how)
 
     def _read(self, _ctx: click.Context, _param: click.Parameter, value: Any) -> Any:
         if value is None:
@@ -75,22 +83,11 @@ class Option(click.Option):
             self.help = self.row.help.replace("{names}", ", ".join((self.row.forms or self.row.names)()))
         return super().get_help_record(ctx)
 
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Return the names that begin with what was typed, else files if there may be one."""
-        row = self.row
-        before, comma, _ = incomplete.rpartition(",") if row.listed else ("", "", incomplete)
-        names = (before + comma + name for name in (data_names(row.kind) if row.kind else row.names()))
-        files = bool(row.ending or row.kind or row.metavar in {"FILE", "PATH"})
-        return _offered(names, incomplete, files=files) or super().shell_complete(ctx, incomplete)
-
 
 def argument(name: str, kind: str = "", **named: Any) -> click.Argument:
     """Return an argument that is a file, or the bare name of a ``kind`` of data file, as of ``models``."""
-
-    def complete(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[CompletionItem]:
-        return _offered(data_names(kind) if kind else (), typed, files=True)
-
-    return click.Argument([name], shell_complete=complete, **named)
+    row = Parameter(name, OTHER, "", "FILE", kind=kind)
+    return click.Argument([name], shell_complete=_completing(row), **named)
 
 
 class Command(click.Command):
@@ -125,12 +122,16 @@ class Spec(NamedTuple):
         return Command(name, callback=self.checked, params=params, help=self.help)
 
     def checked(self, **given: Any) -> None:
-        """Run it, unless two of its options exclude each other."""
+        """Run it, unless two of its options exclude each other; the memory of devices is one of the machine's changes."""
         for one, other in EXCLUSIVE:
             if all(given.get(name) or given.get(f"as_{name}") for name in (one, other)):
                 raise click.UsageError(f"--{one} and --{other} exclude each other")
         if given.get("fit") and MODEL in self.arguments and given["hardware"] is None:
             raise click.UsageError("--fit needs --hardware")
+        if (memory := given.pop("device_memory", None)) is not None:
+            if given["hardware"] is None:
+                raise OptionError("device-memory", "no machine is named", "one, as --hardware hmc")
+            given["changes"] = {**given["changes"], "memory.capacity": memory}
         raise Exit(int(self.run(**given) or 0))
 
 
@@ -240,14 +241,6 @@ def machine_of(hardware: str | None, changes: Mapping[str, Any], *, needed: bool
     return None if hardware is None else use("machine.load:load_machine")(hardware, changes)
 
 
-def changes_of(changes: Mapping[str, Any], given: dict[str, Any], hardware: str | None) -> dict[str, Any]:
-    """Return the changes of a machine, with the memory of its devices if that is given, which is taken out."""
-    memory = given.pop("device_memory", None)
-    if memory is not None and hardware is None:
-        raise OptionError("device-memory", "no machine is named", "one, as --hardware hmc")
-    return {**changes} if memory is None else {**changes, "memory.capacity": memory}
-
-
 def network_of(model: str, inputs: tuple[str, ...], sequence: int | None) -> Any:
     """Load a model, or import the network of another framework."""
     told = inputs or sequence is not None or ":" in model or model.endswith(".py")
@@ -312,10 +305,8 @@ def study(
         shown = {name: given.pop(name) for name in ("full", "top", "as_json", "as_csv") if name in given}
         files = {write: given.pop(name, None) for name, write in (("plot", "plot"), ("output", "write"))}
         if loads:
-            changes = changes_of(given.pop("changes"), given, given["hardware"])
-            given["hardware"] = machine_of(given["hardware"], changes, needed="vary" in given)
-        elif given.get("device_memory") is not None:
-            given["changes"] = {**given["changes"], "memory.capacity": [given.pop("device_memory")]}
+            named = given["hardware"], given.pop("changes")
+            given["hardware"] = machine_of(*named, needed="vary" in given)
         with doing(meanwhile):
             if "inputs" in given:
                 subject = network_of(subject, given.pop("inputs"), given.pop("sequence"))

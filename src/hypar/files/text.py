@@ -177,28 +177,22 @@ class Row(NamedTuple):
 
 def read_csv(file: Path) -> list[Row]:
     """Read a CSV file whose first row names the columns, without empty rows and spaces around cells; raises ``DocumentError``."""
-    rows = _records(file, read_text(file))
-    _, head = next(rows, (0, []))
+    reader, line = csv.reader(io.StringIO(read_text(file), newline=""), strict=True), 1
+    found: list[tuple[int, list[str]]] = []
+    try:
+        for record in reader:
+            found.append((line, [cell.strip() for cell in record]))
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise DocumentError(f"{file}:{line}", f"not CSV: {error}") from error
+    (_, head), *rows = [own for own in found if any(own[1])] or [(0, [])]
     if not head:
         raise DocumentError(str(file), "the file is empty")
     if len({*head}) < len(head):
         raise _twice(f"{file}:1", "column", head)
-    found: list[Row] = []
     for line, cells in rows:
         if len(cells) != len(head):
             raise DocumentError(f"{file}:{line}", f"found {len(cells)} cells", f"{len(head)}, one a column")
-        found.append(Row(line, {name: cell for name, cell in zip(head, cells, strict=True) if cell}))
-    return found
-
-
-def _records(file: Path, text: str) -> Iterator[tuple[int, list[str]]]:
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    line = 1
-    try:
-        for record in reader:
-            cells = [cell.strip() for cell in record]
-            if any(cells):
-                yield line, cells
-            line = reader.line_num + 1
-    except csv.Error as error:
-        raise DocumentError(f"{file}:{line}", f"not CSV: {error}") from error
+    return [
+        Row(line, {key: own for key, own in zip(head, cells, strict=True) if own}) for line, cells in rows
+    ]

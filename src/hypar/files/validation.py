@@ -155,7 +155,7 @@ class _Judged(NamedTuple):
 
     def value(self, where: Where, items: Sequence[ErrorDetails]) -> InputError:
         """Return the fault of a value; a union reports an error for each of its types."""
-        first, *_ = items
+        first = items[0]
         if first["type"] == "value_error" and not where:
             return self.error(self.place(where), _allowed(first))
         words = re.findall("'([^']*)'", first.get("ctx", {}).get("expected", ""))

@@ -140,8 +140,7 @@ def _bars(found: Picture, columns: Sequence[Shown]) -> None:
         found.text(axis.start, found.y + ROW * at + 13, text)
     ends = [pairwise(accumulate(parts, initial=0.0)) for parts in bar.bars]
     rows = [[Span("", *at, kind) for kind, at in zip(WORDS, own, strict=False)] for own in ends]
-    used = _spans(found, rows, axis)
-    found.y += GAP
+    used = _spans(found, rows, axis, GAP)
     found.legend({**_dims(columns), **(used if len(used) > 1 else {})})
 
 
@@ -154,9 +153,7 @@ def _times(found: Picture, columns: Sequence[Shown], timeline: Timeline) -> None
         found.rect(x - 0.5, found.y - 2, 1, bottom - found.y + 2, "line")
         found.text(x, bottom + 15, format_seconds(tick), "muted", anchor=anchor)
     rows = [_merged(timeline.spans, name, most / WIDTH / 4) for name in columns[0].texts]
-    used = _spans(found, rows, axis)
-    found.y += 26
-    found.legend({**_dims(columns), **used})
+    found.legend({**_dims(columns), **_spans(found, rows, axis, ROW + 7)})
 
 
 def _columns(found: Picture, columns: Iterable[Shown], most: float) -> _Axis:
@@ -210,7 +207,7 @@ def _merged(spans: Sequence[Span], track: str, gap: float) -> list[Span]:
     return found
 
 
-def _spans(found: Picture, rows: Iterable[Sequence[Span]], axis: _Axis) -> dict[str, str]:
+def _spans(found: Picture, rows: Iterable[Sequence[Span]], axis: _Axis, gap: float) -> dict[str, str]:
     """Draw spans, low off the critical path and cut at the end of the axis, with labels if there is room; return their kinds."""
     used = set()
     for row in rows:
@@ -223,6 +220,7 @@ def _spans(found: Picture, rows: Iterable[Sequence[Span]], axis: _Axis) -> dict[
             found.text(x + width / 2, found.y + 13, label, "ground", anchor="middle")
             used.add(span.kind)
         found.y += ROW
+    found.y += gap
     return {kind: word or kind for kind, word in WORDS.items() if kind in used}
 
 

@@ -17,8 +17,7 @@ from hypar.planning.planner import plan_command, uneven_array
 from hypar.planning.replay import run_plan
 from hypar.planning.sources import as_planned, network_of, times_of
 from hypar.reports import steps, words
-from hypar.reports.of.explanation import FEW
-from hypar.reports.of.plan import plan_document
+from hypar.reports.of.plan import FEW, plan_document
 from hypar.reports.renderers import page
 from hypar.sharding.placement import primes
 from hypar.studies.grid import Comparison, Run, compare_strategies, costs_of

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
     from hypar.plan.plan import Plan
-    from hypar.plan.records import Score
     from hypar.sharding.placement import Choice
     from hypar.solve.edge import Costs
 
@@ -103,7 +102,7 @@ class LayerExplanation:
 class Explanation(Result):
     """The explanation of a plan: the layers asked for, level by level."""
 
-    _document: ClassVar[str] = "explanation"
+    _document: ClassVar[str] = "plan"
     plan: Plan
     explained: tuple[LayerExplanation, ...]
 
@@ -128,8 +127,7 @@ def explain_plan(
         raise OptionError("explain", "no layer is cut inside the stages", "a plan with levels")
     if plan.heterogeneous and machine is None:
         raise OptionError("explain", "no machine is named", "the heterogeneous machine that the plan is for")
-    graph = model.with_batch(plan.model.batch)
-    levels = [*choices_by_level(plan, graph, machine, profile)]
+    levels = [*choices_by_level(plan, model.with_batch(plan.model.batch), machine, profile)]
     named = _named(plan, levels, layer, "explain")
     explained = (one for own, nodes in named for one in _explained(plan, own, nodes))
     return Explanation(plan=plan, explained=tuple(explained))
@@ -184,11 +182,6 @@ class Exploration(Runs):
     ways: Mapping[Place, int]
     baseline: Run
 
-    def base(self, run: Run) -> Run:
-        """Return dp, for every point."""
-        del run
-        return self.baseline
-
 
 def explore_model(
     model: LayerGraph | str | Path,
@@ -222,16 +215,15 @@ def explore_model(
     graph, direct = graph.with_batch(plan.model.batch), (score_convention(plan), counted) == (DIRECT, PAPER)
     request = replace(Resolved.of(plan, machine), counted=DIRECT if direct else counted)
     places, axes = _axes(plan, graph, machine, (vary,) if isinstance(vary, str) else vary)
-    planned = {
-        place: tuple(own.options[node][own.picked[node]] for own, node in nodes)
-        for place, nodes in places.items()
-    }
+    every = places.items()
+    planned = {place: tuple(own.chosen[node] for own, node in nodes) for place, nodes in every}
 
     def answer(chosen: Mapping[Place, Choices]) -> Run:
-        score = _scored(_with(plan, places, chosen), request, graph)
-        point = plan.model_copy(update={"score": score})
+        ran = run_step(_with(plan, places, chosen), request, graph)
+        anew = None if request.chunks is None else run_chunked(ran.work, request.chunks)
+        score = ran.score if anew is None else anew.score(machine)
         words = {place: choices[0] for place, choices in chosen.items()}
-        return Run.of(words, point, machine, own=chosen == planned)
+        return Run.of(words, plan.model_copy(update={"score": score}), machine, own=chosen == planned)
 
     points = sorted(grid(axes, answer), key=lambda point: point.time_s)
     dp = plan_and_score(graph, BASELINE, counted, machine, **of_baseline(asked))
@@ -285,15 +277,6 @@ def _with(plan: Plan, places: Mapping[Place, Nodes], chosen: Mapping[Place, Choi
     for place, choices in chosen.items():
         for (own, _), choice in zip(places[place], choices, strict=True):
             given[own.level, own.group or WHOLE_ARRAY][place[0]] = dict(choice.degrees)
-    splits = [
-        split.model_copy(update={"choices": split.choices | given[split.level, split.group]})
-        for split in plan.splits
-    ]
+    each = ((split, split.choices | given[split.level, split.group]) for split in plan.splits)
+    splits = [split.model_copy(update={"choices": choices}) for split, choices in each]
     return plan.model_copy(update={"splits": splits, "chunks": None})
-
-
-def _scored(point: Plan, request: Resolved, graph: LayerGraph) -> Score:
-    ran = run_step(point, request, graph)
-    if request.chunks is None:
-        return ran.score
-    return run_chunked(ran.work, request.chunks).score(ran.machine)

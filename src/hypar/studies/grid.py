@@ -128,6 +128,7 @@ class Runs(Result, tuple[Run, ...]):  # noqa: SLOT001 (a tuple with an attribute
 
     _document = "runs"
     convention: str
+    baseline: Run | None = None
 
     def __new__(cls, runs: Iterable[Run] = (), convention: str = MOVED, **about: Any) -> Self:
         """Make a tuple of runs that knows what they are about."""
@@ -136,9 +137,9 @@ class Runs(Result, tuple[Run, ...]):  # noqa: SLOT001 (a tuple with an attribute
         return made
 
     def base(self, run: Run) -> Run:
-        """Return the run that a run is compared with: the first."""
+        """Return the run that a run is compared with: the ``baseline`` of all, by default the first."""
         del run
-        return self[0]
+        return self[0] if self.baseline is None else self.baseline
 
     def value(self, run: Run) -> float:
         """Return what a run is compared by: the time of its step; infinity if it is not known."""
@@ -409,27 +410,23 @@ class _Ask:
 
     def run(self, chosen: Chosen) -> Run:
         """Return the answer to a combination; a machine that is too small for it may be scaled."""
-        machine, node = self.machine(chosen), self._nodes(chosen)
+        machine, node, array = self.machine(chosen), self._nodes(chosen), chosen.get("array")
         needed = math.prod(node.array) * (node.stages if isinstance(node.stages, int) else 1)
         scalable = not machine.groups and len(machine.tiers) == 1 and "devices" not in self.changed
         if self.scale and scalable and needed not in {1, machine.num_devices}:
             machine = self.machine(chosen, devices=needed)
+        graph, asked = self.graph.with_batch(chosen["batch"]), _asked(chosen, self._of_array(array))
+        if chosen.get("levels") == 0 and node.stages is None:
+            found = _on_one_device(graph, machine, asked.get("optimizer", "sgd"))
+            return Run(axes=chosen, totals=found, fits=machine.fits(found.memory_bytes), note="one device")
+        asked = {**asked, "levels": chosen.get("levels"), "array": array}
         try:
-            return self._run_on(machine, chosen)
+            plan = plan_and_score(graph, chosen["strategy"], self.convention, machine, **asked)
         except HardwareError as error:
             if self.scale or not scalable or needed <= machine.num_devices:
                 raise
             hint = "--scale gives it as many as the array needs"
             raise HardwareError(error.where, error.found, error.allowed, hint) from None
-
-    def _run_on(self, machine: Machine, chosen: Chosen) -> Run:
-        levels, array = chosen.get("levels"), chosen.get("array")
-        graph, asked = self.graph.with_batch(chosen["batch"]), _asked(chosen, self._of_array(array))
-        if levels == 0 and self._nodes(chosen).stages is None:
-            found = _on_one_device(graph, machine, asked.get("optimizer", "sgd"))
-            return Run(axes=chosen, totals=found, fits=machine.fits(found.memory_bytes), note="one device")
-        asked = {**asked, "levels": levels, "array": array}
-        plan = plan_and_score(graph, chosen["strategy"], self.convention, machine, **asked)
         return Run.of(chosen, plan, machine)
 
     def _nodes(self, chosen: Chosen) -> Resolved:

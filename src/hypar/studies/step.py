@@ -8,9 +8,9 @@ from functools import cached_property
 from itertools import product, takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hypar.machine.machine import OUTWARD, Machine
+from hypar.machine.machine import OUTWARD
 from hypar.machine.setting import phase_of
-from hypar.network.graph import LayerGraph, gradients_of
+from hypar.network.graph import gradients_of
 from hypar.ops.nest import PHASES
 from hypar.planning.replay import ScoredStep, run_plan
 from hypar.schedule.lanes import BETWEEN_STAGES, COMMUNICATION, PHASE, WEIGHT, Piece, level_name
@@ -19,7 +19,7 @@ from hypar.schedule.stages import joules_of
 from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from hypar.plan.plan import Plan
@@ -226,14 +226,7 @@ def _places(layer: str, level: int | None) -> tuple[str | int, ...]:
     return (layer,) if level is None else (level,) if level == BETWEEN_STAGES else (layer, level)
 
 
-def score_layers(
-    plan: Plan | str | Path,
-    *,
-    hardware: Machine | str | Path | None = None,
-    model: LayerGraph | str | Path | None = None,
-    changes: Mapping[str, Any] | None = None,
-    convention: str | None = None,
-) -> Rows:
+def score_layers(plan: Plan | str | Path, **asked: Any) -> Rows:
     """Score a plan layer by layer; arguments and errors as in ``score_plan``.
 
     Returns:
@@ -248,5 +241,4 @@ def score_layers(
         >>> sum(each["bytes"] for row in rows if row["phase"] == "gradient" for each in row["transfers"])
         204000.0
     """
-    ran = run_plan(plan, hardware=hardware, model=model, changes=changes, convention=convention)
-    return StepRows(ran).phases
+    return StepRows(run_plan(plan, **asked)).phases

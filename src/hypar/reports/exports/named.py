@@ -25,6 +25,7 @@ Accelergy-Project/timeloop-accelergy-exercises, ``example_designs/layer_shapes/p
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from hypar.files.yaml_file import format_yaml
@@ -34,13 +35,15 @@ from hypar.studies.pieces import Entry
 if TYPE_CHECKING:
     from hypar.studies.pieces import Problem
 
-CONVOLUTIONS = (
+CONVOLUTION = (
     "Layer name, IFMAP Height, IFMAP Width, Filter Height, Filter Width, Channels, Num Filter, Strides,"
 )
-PRODUCTS = "Layer, M, N, K,"
+PRODUCT = "Layer, M, N, K,"
 
-SIDES = (("batch", "height", "width"), ("in_channels", "kernel_height", "kernel_width"), ("out_channels",))
-"""The dims of the places, the taps and the filters."""
+PLACES, TAPS = ("batch", "height", "width"), ("in_channels", "kernel_height", "kernel_width")
+FILTERS = ("out_channels",)
+PRODUCTS = {"forward": (PLACES, FILTERS, TAPS), "backward": (PLACES, TAPS, FILTERS), "gradient": (TAPS, FILTERS, PLACES)}  # fmt: skip
+"""The dims of a product's M, N and K in each phase."""
 
 
 def convolution(problem: Problem) -> Entry | str:
@@ -60,18 +63,13 @@ def convolution(problem: Problem) -> Entry | str:
     covered = [(size - 1) * window.stride + window.extent for size, window in each]
     kernel = [window.kernel for window in windows]
     channels = [shape.size("in_channels"), shape.size("out_channels")]
-    return _row(CONVOLUTIONS, problem, times, *covered, *kernel, *channels, windows[0].stride)
+    return _row(CONVOLUTION, problem, times, *covered, *kernel, *channels, windows[0].stride)
 
 
-def product(problem: Problem) -> Entry:
+def matrices(problem: Problem) -> Entry:
     """Return a row of a phase."""
-    places, taps, filters = (math.prod(map(problem.shape.size, dims)) for dims in SIDES)
-    m_n_k = {
-        "forward": (places, filters, taps),
-        "backward": (places, taps, filters),
-        "gradient": (taps, filters, places),
-    }
-    return _row(PRODUCTS, problem, problem.shape.size("groups"), *m_n_k[problem.kind])
+    m_n_k = (math.prod(map(problem.shape.size, dims)) for dims in PRODUCTS[problem.kind])
+    return _row(PRODUCT, problem, problem.shape.size("groups"), *m_n_k)
 
 
 def _row(head: str, problem: Problem, times: int, *numbers: int) -> Entry:
@@ -95,25 +93,21 @@ SPACES = {"forward": ("Weights", "Inputs", "Outputs"), "backward": ("Weights", "
 
 def timeloop(problem: Problem) -> Entry:
     """Return the file of a problem."""
-    spaces: list[dict[str, Any]] = [
-        {"name": name, "projection": [[term.split("*") for term in dim.split("+")] for dim in dims.split()]}
-        for name, dims in ((name, TENSORS[name]) for name in SPACES[problem.kind])
-    ]
+    spaces: list[dict[str, Any]] = []
+    for name in SPACES[problem.kind]:
+        dims = ([term.split("*") for term in dim.split("+")] for dim in TENSORS[name].split())
+        spaces.append({"name": name, "projection": [*dims]})
     spaces[-1]["read_write"] = True
-    factors = {
-        f"{dim[0].upper()}{factor}": getattr(problem.shape.windows.get(dim), factor, 1)
-        for dim in ("width", "height")
-        for factor in ("stride", "dilation")
-    }
+    factors = {}
+    for dim, factor in product(("width", "height"), ("stride", "dilation")):
+        factors[f"{dim[0].upper()}{factor}"] = getattr(problem.shape.windows.get(dim), factor, 1)
+    known = [{"name": name, "default": 1} for name in factors]
     shape = {
-        "name": f"conv_{problem.kind}",
-        "dimensions": [*DIMS],
-        "coefficients": [{"name": name, "default": 1} for name in factors],
-        "data_spaces": spaces,
-    }
+        "name": f"conv_{problem.kind}", "dimensions": [*DIMS], "coefficients": known, "data_spaces": spaces,
+    }  # fmt: skip
     instance = {dim: problem.shape.size(own) for dim, own in DIMS.items()}
     data = {"problem": {"version": 0.4, "shape": shape, "instance": instance | factors}}
     return Entry(f"{problem.name}.yaml", format_yaml(data))
 
 
-plugins = {"scale_sim": convolution, "scale_sim_gemm": product, "timeloop": timeloop}
+plugins = {"scale_sim": convolution, "scale_sim_gemm": matrices, "timeloop": timeloop}

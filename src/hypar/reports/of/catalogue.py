@@ -115,11 +115,9 @@ def strategies_document(data: Rows) -> Document:
 def document_of(graph: Any) -> Document:
     """Return the shape and the work of each layer of a model, for one sample; or the rows of another result that is a list."""
     sizes = f"{format_count(graph.num_parameters)} parameters, {format_count(graph.macs())} MACs a sample"
-    return Document(
-        title=f"{graph.name}: {graph.num_weighted} layers with weights, {sizes}",
-        about=f"batch {graph.batch}, {graph.dtype}; {graph.source}",
-        parts=(_table(_LAYERS, graph.layers),),
-    )
+    title = f"{graph.name}: {graph.num_weighted} layers with weights, {sizes}"
+    about = f"batch {graph.batch}, {graph.dtype}; {graph.source}"
+    return Document(title=title, about=about, parts=(_table(_LAYERS, graph.layers),))
 
 
 @document_of.register(Profile)
@@ -151,7 +149,7 @@ def export_data(found: Exported) -> dict[str, Rows]:
 def machines_document(entries: Rows) -> Document:
     """Return a row for each machine's entry, and below it for each group of a heterogeneous machine."""
     each = ((entry["hardware"], own) for entry in entries for own in (entry, *entry.get("groups", [])))
-    named = ((" ".join(filter(None, (name, own.get("group")))), own) for name, own in each)
+    named = ((f"{name} {own.get('group', '')}".rstrip(), own) for name, own in each)
     rows = [{**own, "machine": name, "links": _links(own)} for name, own in named]
     return Document(title="", parts=(Table(_MACHINES, rows),))
 
@@ -173,11 +171,12 @@ def _of_machine(machine: Machine) -> Document:
 
 
 def _text(value: Any, unit: str) -> str:
-    if unit in {"J", "s"}:
-        return format_seconds(value, unit)
     if unit:
-        text = format_count(value)
-        return f"{text}{unit}" if text[-1].isalpha() else f"{text} {unit}"
+        return (
+            format_seconds(value, unit)
+            if unit in {"J", "s"}
+            else format_bytes(value).removesuffix("B") + unit
+        )
     if isinstance(value, list):
         return ", ".join(map(str, value))
     return f"{value:g}" if isinstance(value, float) else str(value)

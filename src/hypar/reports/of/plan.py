@@ -1,4 +1,7 @@
-"""The documents of a plan and of a score: the answer, each layer's choices with what they take, and notes."""
+"""The documents of a plan, of its score, and of an explanation: what its choices cost less than any other.
+
+That of a plan has the answer, each layer's choices with what they take, and notes.
+"""
 
 from __future__ import annotations
 
@@ -7,30 +10,36 @@ from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from hypar.document import Column, Document, Note, Table
+from hypar.document import Column, Document, Note, Section, Table
 from hypar.errors import InputError
 from hypar.network.training import AS_USUAL
+from hypar.plan.plan import Plan
 from hypar.plan.records import Score, origin_of
 from hypar.planning.resolved import cost_convention
 from hypar.reports import steps, words
 from hypar.reports.text import faster_than
-from hypar.studies.remarks import baseline_scores, on_this_machine, remarks
+from hypar.studies.remarks import baseline_scores, on_this_machine, proven, remarks
 from hypar.units import amount, format_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from hypar.plan.plan import Plan
-    from hypar.plan.records import TrainingRecord
-    from hypar.plan.stages import StagesRecord
     from hypar.sharding.tree import Split
+    from hypar.studies.alternatives import Alternative, Explanation, LayerExplanation
     from hypar.studies.step import StepRows
 
 
-def plugin(made: Plan | Score) -> Document:
-    """Return the document of a plan or of a score."""
+FEW, SEEN = 12, {"anew", "stays", "more", "said", "bar"}
+"""The most alternatives in a table beside the plan's own, and layers with a table; and what readers alone have of a row."""
+
+_ANEW = Note("anew", "what the level costs more with this choice, all other layers planned anew for it")
+_STAYS = Note("stays", "what it costs more, all other layers as planned")
+
+
+def plugin(made: Plan | Score | Explanation) -> Document:
+    """Return the document of a plan, of a score or of an explanation."""
     if not isinstance(made, Score):
-        return plan_document(made)
+        return plan_document(made) if isinstance(made, Plan) else explanation_document(made)
     from hypar.planning import sources  # noqa: PLC0415 (only for a score)
 
     rows = None
@@ -73,8 +82,7 @@ def plan_document(plan: Plan, *, full: bool = False, costs: bool = False) -> Doc
             *(steps.chunks_table(rows) if rows else []),
         ),
         notes=(
-            *_schedule_notes(plan.stages),
-            *_training_notes(plan.training),
+            *_training_notes(plan),
             _cost_note(plan),
             *([] if score is None else steps.step_notes(plan, score, rows)),
             *_request_notes(plan),
@@ -174,16 +182,13 @@ def _levels(plan: Plan) -> list[tuple[Column, Split]]:
     return found
 
 
-def _schedule_notes(stages: StagesRecord | None) -> Iterator[Note]:
-    if stages is None or not stages.pipelined:
-        return
-    parts = f" in {stages.parts} parts" if stages.parts_of_each else ""
-    each = f"{parts}, {_count(stages.microbatches, 'microbatch', 'es')} a mini-batch"
-    by = f"{_count(len(stages.stages), 'stage')} by {stages.schedule}{each}"
-    yield Note("stages", f"{by}; the costliest is busy {format_seconds(stages.bottleneck_s)} a step")
-
-
-def _training_notes(own: TrainingRecord) -> Iterator[Note]:
+def _training_notes(plan: Plan) -> Iterator[Note]:
+    stages, own = plan.stages, plan.training
+    if stages is not None and stages.pipelined:
+        parts = f" in {stages.parts} parts" if stages.parts_of_each else ""
+        each = f"{parts}, {_count(stages.microbatches, 'microbatch', 'es')} a mini-batch"
+        by = f"{_count(len(stages.stages), 'stage')} by {stages.schedule}{each}"
+        yield Note("stages", f"{by}; the costliest is busy {format_seconds(stages.bottleneck_s)} a step")
     parts = f"{own.microbatches} microbatches a mini-batch" if own.microbatches > 1 else ""
     shares = f"ZeRO {own.zero}" if own.zero else ""
     again = f"recompute {own.recompute}" if own.recompute != AS_USUAL.recompute else ""
@@ -197,11 +202,9 @@ def _count(number: int, name: str, plural: str = "s") -> str:
 
 def _cost_note(plan: Plan) -> Note:
     """Return the cost that was minimised, level by level; a detail beside a score."""
-    levels = ", ".join(
-        f"{words.levels_of(split.group, [split.level])} {amount(split.cost, plan.cost.unit)}"
-        for split in plan.splits
-    )
-    total = f"{plan.cost.name} {amount(plan.cost.value, plan.cost.unit)} a step"
+    unit, each = plan.cost.unit, ((words.levels_of(own.group, [own.level]), own.cost) for own in plan.splits)
+    levels = ", ".join(f"{level} {amount(cost, unit)}" for level, cost in each)
+    total = f"{plan.cost.name} {amount(plan.cost.value, unit)} a step"
     counted = ", summed over all stages" * plan.staged + f", by the convention {cost_convention(plan)!r}"
     return Note("cost", total + counted + f": {levels}" * bool(levels), plan.score is not None)
 
@@ -233,3 +236,123 @@ def _shares(split: Split) -> str:
     own = len(split.layer_shares or ())
     apart = f"; {_count(own, 'layer')} with shares of their own" if own else ""
     return f"{words.levels_of(split.group, [split.level])}: {named}{apart}"
+
+
+# Explanations
+
+
+def explanation_document(found: Explanation) -> Document:
+    """Return why a layer has its choice, and what each other costs; of several layers a row each, of many no more."""
+    made = [_rows(found, one) for one in found.explained]
+    known = words.data([{key: row[key] for key in row if key not in SEEN} for rows in made for row in rows])
+    seen = [sorted(rows, key=lambda row: (row["more"], not row["chosen"])) for rows in made]
+    each = [
+        Section(_answer(found.plan, one, rows), (_alternatives(one, rows), *_lacks(one)))
+        for one, rows in zip(found.explained, seen, strict=True)
+    ]
+    anew = any(rows[0]["anew"] is not None for rows in seen)
+    least = sum(rows[0]["more"] == 0 for rows in seen)
+    count = f"{'all' if least == len(seen) else f'{least} of'} {len(seen)} choices cost least"
+    few, notes = len(each) <= FEW, (_ANEW, _STAYS) if anew else (_STAYS,)
+    costs = Column("costs", head="anew" if anew else "stays", unit=found.plan.cost.unit)
+    nearest = _nearest(each, seen, costs)
+    whole = Section(f"{found.plan.model.name}: {count}", (nearest, *each * few))
+    title, parts, _ = each[0] if len(each) == 1 else whole
+    return Document(title=title, parts=(known, *parts), notes=notes if few else notes[:1])
+
+
+def _nearest(answers: Iterable[Section], seen: Iterable[Sequence[dict[str, Any]]], costs: Column) -> Table:
+    """Return each layer's choice at each level with the next and what it costs more, or why less; the closest first."""
+    heads = (Column(key) for key in ("layer", "level", "choice", "next"))
+    columns = (*heads, costs, Column("bar", "", "bar"))
+    rows = []
+    for answer, alternatives in zip(answers, seen, strict=True):
+        own, other = _first_two(alternatives)
+        more = other.get("more")
+        bar = answer.title.rpartition(": ")[2] if more is not None and more < 0 else more
+        rows.append({**own, "next": other.get("choice"), "costs": more, "bar": bar})
+    return Table(columns, sorted(rows, key=lambda row: (row["costs"] is None, row["costs"])))
+
+
+def _first_two(rows: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the plan's own row and the cheapest other with another name; an empty one if there is none."""
+    own = next(row for row in rows if row["chosen"])
+    return own, next((row for row in rows if row["choice"] != own["choice"]), {})
+
+
+def explanation_data(found: Explanation) -> dict[str, Any]:
+    """Return every alternative of the layers asked for."""
+    layers = []
+    for one in found.explained:
+        each = [
+            {"choice": dict(own.choice.degrees), "chosen": own.chosen, **own.items, **_costs(own)}
+            for own in one.alternatives
+        ]
+        place = {"layer": one.layer, "level": one.level, **({"group": one.group} if one.group else {})}
+        layers.append({**place, "left_out": list(one.left_out), "alternatives": each})
+    return {"layers": layers}
+
+
+def _costs(one: Alternative) -> dict[str, float | None]:
+    return {key: getattr(one, key) for key in ("received", "sent", "total", "replanned")}
+
+
+def _rows(found: Explanation, one: LayerExplanation) -> list[dict[str, Any]]:
+    """Return a row for each choice: its costs, and what it costs more than the plan's, all else planned anew and as planned."""
+    own, text, rows = one.chosen, words.texts_of(found.plan), []
+    for each in one.alternatives:
+        anew, stays = None, each.total - own.total
+        if each.replanned is not None and own.replanned is not None:
+            anew = each.replanned - own.replanned
+        row = {
+            "layer": one.layer, "level": one.place, "choice": text(each.choice, one.ways), "chosen": each.chosen,
+            "devices": each.choice.devices(one.ways), "received": each.received, "sent": each.sent,
+            **each.items, **_costs(each), "unit": found.plan.cost.unit,
+        }  # fmt: skip
+        more = {"anew": anew, "stays": stays, "more": stays if anew is None else anew}
+        rows.append({**row, **more, "said": "plan" * each.chosen, "bar": each.total})
+    return rows
+
+
+def _answer(plan: Plan, one: LayerExplanation, rows: Sequence[dict[str, Any]]) -> str:
+    """Say what the plan's choice costs less than the nearest other, or why the plan has a dearer one."""
+    chosen, other = _first_two(rows)
+    own = f"{one.layer} {one.place}: {chosen['choice']}"
+    if not other:
+        return f"{own} is the only choice"
+    stays = "" if other["anew"] is not None else ", all other layers as planned"
+    less = amount(abs(other["more"]), plan.cost.unit)
+    if other["more"] >= 0:
+        return f"{own} costs least{stays}; next is {other['choice']}, {less} more"
+    reasons = {
+        "the plan was refined by the engine's time": plan.refined is not None,
+        "the plan has pins": bool(plan.pins),
+        "the plan weighs all levels together": one.jointly,
+        f"solver {plan.solver!r} is not exact": not proven(plan),
+    }
+    why = "; ".join(text for text, holds in reasons.items() if holds)
+    return f"{own} costs {less} more than {other['choice']}{stays}: {why}"
+
+
+def _alternatives(one: LayerExplanation, rows: Sequence[dict[str, Any]]) -> Table:
+    shown = [row for rank, row in enumerate(rows) if rank < FEW or row["chosen"]]
+    costs = [key for key in ("received", "sent", *one.chosen.items) if any(row[key] for row in shown)]
+    unit = rows[0]["unit"]
+    columns = (
+        Column("choice"),
+        *(Column(key, unit=unit) for key in ("anew", "stays")),
+        Column("devices", unit="count", show=any(row["devices"] != one.ways for row in shown)),
+        *(Column(key, unit=unit) for key in costs),
+        Column("said", ""), Column("bar", "total", "bar"),
+    )  # fmt: skip
+    return Table(columns=columns, rows=shown)
+
+
+def _lacks(one: LayerExplanation) -> Iterator[Note]:
+    hidden = len(one.alternatives) - FEW
+    if hidden > 0:
+        yield Note("", f"{hidden} more expensive choices not shown")
+    if one.jointly:
+        text = f"{one.place} alone: the levels below, for which the plan may pay here, are not included"
+        yield Note("", text)
+    yield from (Note("left out", line) for line in one.left_out)

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hypar.document import Column, Document, Note, Table, Tone
-from hypar.planning.resolved import BASELINE, score_convention
+from hypar.planning.resolved import BASELINE
 from hypar.planning.strategies.base import load_strategy
 from hypar.reports.text import faster_than
 from hypar.reports.words import TOTALS, asked, data, grouped, levels_of, on_machine, texts_of, tone_of
-from hypar.sharding.conventions import DIRECT, MOVED
+from hypar.sharding.conventions import MOVED
 from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.studies.alternatives import Exploration
 from hypar.studies.grid import Comparison, Run, Runs, Sweep
@@ -172,15 +172,10 @@ def _row_of(found: Any, run: Run) -> dict[str, Any]:
 
 
 def _claims(ranked: Sequence[Run]) -> Iterator[Note]:
-    """Yield each plan's claim or why there is none, and how costs and scores count."""
+    """Yield each plan's claim or why there is none, and the costs by which plans were made."""
     claims = grouped((run.note, run.name) for run in ranked)
     yield from (Note(", ".join(names), claim) for claim, names in claims.items())
-    plans = {run.name: run.plan for run in ranked if run.plan}
-    direct = [name for name, own in plans.items() if own.score and score_convention(own) == DIRECT]
-    if 0 < len(direct) < len(plans):
-        others = f"{', '.join(direct)}, and are added up at once in the others"
-        yield Note("bytes", f"errors go directly in the scores of {others}")
-    planned = grouped((own.cost.name, name) for name, own in plans.items())
+    planned = grouped((run.plan.cost.name, run.name) for run in ranked if run.plan)
     if {*planned} != {load_strategy(BASELINE).cost}:
         named = (f"{', '.join(names)} planned by {cost}" for cost, names in planned.items())
         yield Note("cost", "; ".join(named))
