@@ -8,14 +8,16 @@ from itertools import count, groupby
 from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any
 
-from hypar.importers.layers import BATCH, Atoms, Axis
+from hypar.importers import atoms
+from hypar.importers.layers import shape_of
 from hypar.importers.sequences import scores_of
 from hypar.network.modelfile import MOST_REPEATS
 from hypar.registry import load_plugin
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
+    from hypar.importers.atoms import Atom, Axis
     from hypar.importers.layers import LayerDraft
 
 NAMES = {
@@ -25,77 +27,71 @@ NAMES = {
 """Names of the dims in fields of an op, but for the vocabulary, which is the largest table."""
 
 
-def named(drafts: Sequence[LayerDraft], atoms: Atoms) -> tuple[tuple[LayerDraft, ...], dict[str, int]]:
-    """Return layers whose fields have the names of dims, and the dims whose sizes they need."""
-    names = _Names(drafts, atoms)
-    return tuple(replace(draft, fields=names.fields(draft)) for draft in drafts), names.needed
+def named(drafts: Sequence[LayerDraft]) -> dict[str, int]:
+    """Give layers the fields that name dims; return the dims whose sizes they need."""
+    names = _Names(drafts)
+    for draft in drafts:
+        draft.fields = names.fields(draft)
+    return names.needed
 
 
 class _Names:
-    """Gives names; ``of`` holds that of each atom, ``beside`` the atoms of the tensors that have one, ``needed`` dims with sizes."""
+    """Gives names; ``beside`` holds the atoms of the tensors that have one, ``sizes`` those of names, ``needed`` dims with sizes."""
 
-    def __init__(self, drafts: Sequence[LayerDraft], atoms: Atoms) -> None:
-        self.drafts, self.atoms = drafts, atoms
-        self.of: dict[int, str] = {}
+    def __init__(self, drafts: Sequence[LayerDraft]) -> None:
+        self.drafts = drafts
         self.sizes: dict[str, int] = {}
         self.needed: dict[str, int] = {}
-        self.tensors = [self.dims(draft.dims) for draft in drafts]
-        self.beside: dict[int, set[int]] = {}
-        for draft, dims in zip(drafts, self.tensors, strict=True):
-            factors = [atom for read in draft.reads for atom in self.tensors[read] if draft.op == "matmul"]
-            for together in (dims, factors):
+        self.beside: dict[Atom, set[Atom]] = {}
+        for draft in drafts:
+            factors = [atom for read in draft.reads for atom in dims_of(read.made) if draft.op == "matmul"]
+            for together in (dims_of(draft.made), factors):
                 for atom in together:
                     self.beside.setdefault(atom, set()).update(together)
         for axis, name in self.wanted():
-            for atom in self.dims(axis):
-                if atom not in self.of:
-                    self.give(atom, atoms.fixed.get(atom, name))
+            for atom in dims_of(axis):
+                if not atom.name:
+                    self.give(atom, name)
 
-    def dims(self, axis: Iterable[int]) -> Axis:
-        return tuple(self.atoms.first(atom) for atom in self.atoms.leaves(axis))
-
-    def give(self, atom: int, base: str) -> None:
+    def give(self, atom: Atom, base: str) -> None:
         """Name an atom, as no other of another size or beside it in a tensor is named."""
-        size, fixed = self.atoms.size((atom,)), atom in self.atoms.fixed
-        taken = {self.of[other] for other in self.beside.get(atom, ()) if other in self.of}
+        taken = {other.name for other in self.beside.get(atom, ())}
         name, letters = base, iter(ascii_lowercase[1:])
-        while name in taken or (not fixed and self.sizes.get(name, size) != size):
+        while name in taken or self.sizes.get(name, atom.size) != atom.size:
             letter = next(letters, None)
             name = f"{base}_{letter}" if letter else f"{name}_x"
-        self.of[atom] = name
-        if not fixed:
-            self.sizes[name] = size
+        atom.name = name
+        self.sizes[name] = atom.size
 
     def wanted(self) -> Iterator[tuple[Axis, str]]:
         """Yield axes with the name that each of their atoms should have, the surest first."""
-        yield from (((atom,), name) for atom, name in self.atoms.fixed.items() if atom != BATCH)
         for op in ("attention", "matmul"):
             yield from (pair for draft in self.drafts if draft.op == op for pair in self.of_attention(draft))
         tables = [draft.roles["over"] for draft in self.drafts if draft.op == "embedding"]
-        largest = max(map(self.atoms.size, tables), default=0)
-        yield from ((over, "vocab") for over in tables if self.atoms.size(over) == largest)
+        largest = max(map(atoms.size, tables), default=0)
+        yield from ((over, "vocab") for over in tables if atoms.size(over) == largest)
         for op, names in NAMES.items():
             own = [draft for draft in self.drafts if draft.op == op]
             yield from ((draft.roles[field], name) for draft in own for field, name in names.items())
-            yield from ((self.tensors[read][:1], "sequence") for draft in own for read in draft.reads)
-        for draft, dims in zip(self.drafts, self.tensors, strict=True):
+            yield from ((read.dims[:1], "sequence") for draft in own for read in draft.reads)
+        for draft in self.drafts:
             if draft.op in {"add", "layer_norm", "rms_norm"}:
-                yield dims[-1:], "hidden"
+                yield draft.dims[-1:], "hidden"
         yield from self.of_linear()
-        for dims in self.tensors:
-            yield dims[-1:], "features"
-            yield dims, "sequence"
+        for draft in self.drafts:
+            yield draft.dims[-1:], "features"
+            yield draft.dims, "sequence"
         yield from ((axis, "features") for draft in self.drafts for axis in draft.roles.values())
 
     def of_attention(self, draft: LayerDraft) -> Iterator[tuple[Axis, str]]:
         """Yield the dims of an attention, and of one between two sequences: two products with a softmax between."""
-        reads, over = draft.reads, self.dims(draft.roles.get("over", ()))
+        reads, over = draft.reads, dims_of(draft.roles.get("over", ()))
         if draft.op == "matmul":
-            number, between = scores_of(self.drafts, reads[0])
-            if self.drafts[number].op != "matmul" or not between:
+            scores, between = scores_of(reads[0])
+            if scores.op != "matmul" or not between:
                 return
-            reads = (*self.drafts[number].reads, reads[1])
-        queries, keys, values, *further = (self.tensors[read] for read in reads)
+            reads = (*scores.reads, reads[1])
+        queries, keys, values, *further = (dims_of(read.made) for read in reads)
         if draft.op == "matmul":
             apart = (atom for atom in queries if atom not in (*keys, *values))
             over = (*sum(zip(draft.roles["over"], draft.others["over"], strict=True), ()), *apart)
@@ -110,23 +106,27 @@ class _Names:
     def of_linear(self) -> Iterator[tuple[Axis, str]]:
         """Yield the dims of linear layers: those that another one contracts are of a perceptron, the last ones classes."""
         layers = [draft.roles for draft in self.drafts if draft.op == "linear"]
-        read = {atom for roles in layers for atom in self.atoms.leaves(roles.get("contracted", ()))}
+        read = {atom for roles in layers for atom in atoms.leaves(roles.get("contracted", ()))}
         for roles in layers:
-            for atom in self.atoms.leaves(roles.get("out", ())):
-                last = "vocab" if self.atoms.size((atom,)) == self.sizes.get("vocab") else "classes"
+            for atom in atoms.leaves(roles.get("out", ())):
+                last = "vocab" if atom.size == self.sizes.get("vocab") else "classes"
                 yield (atom,), "ff" if atom in read else last
 
     def fields(self, draft: LayerDraft) -> dict[str, Any]:
         """Return the fields of a layer with those that name dims, unless these are named by default."""
-        found = draft.named(lambda axis: [self.of[atom] for atom in self.dims(axis)])
+        found = draft.named()
         for field in load_plugin("ops", draft.op).sized:
-            axis = self.atoms.leaves(draft.roles.get(field, ()))
-            sizes = {self.of[self.atoms.first(atom)]: self.atoms.size((atom,)) for atom in axis}
-            if self.atoms.fixed.keys().isdisjoint(axis):
+            sizes = shape_of(atoms.leaves(draft.roles.get(field, ())))
+            if sizes.keys() <= self.sizes.keys():
                 self.needed |= sizes
             else:  # no dims of the file
                 found[field] = sizes
         return {**found, **draft.fields}
+
+
+def dims_of(axis: Axis) -> Axis:
+    """Return the atoms that have the names of those of an axis."""
+    return tuple(atom.first for atom in atoms.leaves(axis))
 
 
 UNNAMED = {"relu", "gelu", "silu", "flatten", "dropout", "softmax", "pointwise", "input", "cross_entropy"}
@@ -166,15 +166,15 @@ class _Writer:
         self.block_of: dict[str, str] = {}
         self.ops: dict[tuple[str, ...], set[str]] = {}
         self.last_reader: dict[int, int] = {}
+        self.number = {draft: number for number, draft in enumerate(drafts)}
+        self.reads = [tuple(self.number[read] for read in draft.reads) for draft in drafts]
         for number, draft in enumerate(drafts):
             self.ops.setdefault(draft.node.scope, set()).add(draft.op)
-            self.last_reader |= dict.fromkeys(draft.reads, number)
+            self.last_reader |= dict.fromkeys(self.reads[number], number)
         self.containers = {scope[:depth] for scope in self.ops for depth in range(len(scope))}
 
     def layer(self, number: int) -> _Row:
-        return _Row(
-            self.drafts[number].node.scope, range(number, number + 1), self.drafts[number].reads, number
-        )
+        return _Row(self.drafts[number].node.scope, range(number, number + 1), self.reads[number], number)
 
     def rows(self, numbers: range, depth: int) -> Iterator[_Row]:
         """Yield layers one by one but for the longest runs of equal modules, the outermost first."""
@@ -185,7 +185,7 @@ class _Writer:
             if len(path) <= depth:
                 found += map(self.layer, members)
                 continue
-            reads = (read for number in members for read in self.drafts[number].reads if read not in members)
+            reads = (read for number in members for read in self.reads[number] if read not in members)
             row = _Row(path, members, tuple(dict.fromkeys(reads)), members[-1])
             if found and self.follows(found[-1], row):
                 run = found.pop()
@@ -210,8 +210,8 @@ class _Writer:
 
     def form(self, run: _Row) -> str:
         """Return what the modules of a run have in common: ops, fields and wiring."""
-        start, drafts = run.members.start, (self.drafts[number] for number in run.members)
-        wired = ((draft, [max(read - start, -1) for read in draft.reads]) for draft in drafts)
+        members = ((self.drafts[number], self.reads[number]) for number in run.members)
+        wired = ((draft, [max(read - run.members.start, -1) for read in reads]) for draft, reads in members)
         return repr([(draft.op, sorted(draft.fields.items()), reads) for draft, reads in wired])
 
     def entries(
@@ -227,8 +227,8 @@ class _Writer:
             name = _free(self.name(row, path), called.values())
             entry = self.entry(row, name, named=row.last in wanted)
             tied = self.drafts[row.last].tied if row.turns == 1 else None
-            if tied in called:
-                entry["weight"] = called[tied]
+            if tied is not None and self.number[tied] in called:
+                entry["weight"] = called[self.number[tied]]
             inputs = [called[one] for one in reads]
             if inputs:
                 entry["inputs"] = inputs[0] if len(inputs) == 1 else inputs
