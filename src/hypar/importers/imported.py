@@ -16,7 +16,7 @@ from hypar.importers import atoms, rules, sequences
 from hypar.importers.fusion import fused
 from hypar.importers.layers import OPAQUE, LayerDraft, Reading, TensorAxes, Unsaid, refuse
 from hypar.importers.trace import Node, Trace
-from hypar.importers.writing import content, named
+from hypar.importers.writing import content
 from hypar.network.graph import LayerGraph, load_model
 from hypar.ops.base import VOLUME
 from hypar.units import DTYPE_BYTES, format_count
@@ -29,36 +29,21 @@ LEAST = 0.99
 """Share of operations and of parameters below which a network is refused."""
 
 RULES: Mapping[str, tuple[Callable[[Reading], TensorAxes], ...]] = {
-    "adaptive_pool": (rules.adaptive,),
-    **dict.fromkeys(("add", "divide"), (rules.elementwise,)),
-    "attention": (sequences.attention,),
-    "best_groups": (sequences.best_groups,),
-    "broadcast": (rules.repeated,),
-    "concat": (rules.concat,),
-    "conv": (rules.conv,),
-    **dict.fromkeys(("copy", "dropout"), (rules.dropout,)),
-    "dot": (sequences.dot,),
-    "embedding": (sequences.lookup,),
-    "gather": (sequences.gathered,),
-    "grouped": (sequences.grouped,),
-    **dict.fromkeys(("histc", "index_put"), (sequences.counted,)),
-    "index": (sequences.indexed,),
-    "loss": (rules.softmax,),
-    **dict.fromkeys(("max", "mean"), (rules.reduced,)),
-    "multiply": (sequences.weighed, rules.elementwise),
-    "norm": (rules.norm,),
-    **dict.fromkeys(("part", "slice"), (rules.sliced,)),
-    "pool": (rules.pool,),
-    "prelu": (rules.prelu,),
-    "reshape": (rules.reshaped,),
-    "resize": (rules.resized,),
-    "rope": (rules.rope,),
-    "shares": (sequences.normalised,),
-    "softmax": (sequences.normalised, rules.softmax),
-    "sum": (sequences.summed, rules.reduced),
-    "topk": (sequences.topk,),
-    "transpose": (rules.transposed,),
-}
+    "adaptive_average": (rules.reduced,), "adaptive_max": (rules.reduced,), "add": (rules.elementwise,),
+    "attention": (sequences.attention,), "average_pool": (rules.pool,), "batch_norm": (rules.norm,),
+    "best_groups": (sequences.best_groups,), "broadcast": (rules.repeated,), "concat": (rules.concat,),
+    "conv": (rules.conv,), "divide": (rules.elementwise,),
+    "dot": (sequences.dot,), "embedding": (sequences.lookup,),
+    "gather": (sequences.gathered,), "group_norm": (rules.norm,), "grouped": (sequences.grouped,),
+    "index": (sequences.indexed,), "index_put": (sequences.placed,),
+    "layer_norm": (rules.norm,), "loss": (rules.softmax,), "max": (rules.reduced,),
+    "max_pool": (rules.pool,), "mean": (rules.reduced,), "multiply": (sequences.weighed, rules.elementwise),
+    "part": (rules.sliced,), "prelu": (rules.prelu,), "reshape": (rules.reshaped,),
+    "resize": (rules.resized,), "rms_norm": (rules.norm,), "rope": (rules.rope,),
+    "shares": (sequences.normalised,), "slice": (rules.sliced,),
+    "softmax": (sequences.normalised, rules.softmax), "sum": (sequences.summed, rules.reduced),
+    "topk": (sequences.topk,), "transpose": (rules.transposed,),
+}  # fmt: skip
 """The rules of each operation of the vocabulary; the first one that says it is taken, then that of any function."""
 
 
@@ -266,21 +251,17 @@ def imported(trace: Trace, *, batch: int | None, partial: bool) -> Imported:
         raise ModelError(trace.name, str(coverage), f"{_percent(LEAST)} of both, or --partial (partial=True)")
     if trace.dtype not in DTYPE_BYTES:
         raise ModelError(trace.name, f"found an input of {trace.dtype}", ", ".join(DTYPE_BYTES))
-    dims = named(drafts)
-    said: dict[str, Any] = {
-        "source": trace.source,
-        "batch": trace.batch if batch is None else batch,
-        **({} if trace.dtype == "float32" else {"dtype": trace.dtype}),
-        **({"dims": dims} if dims else {}),
-        **content(drafts, trace.classes),
-    }
-    further = (f"{trace.unused_outputs} further results are left out",) if trace.unused_outputs else ()
-    notes = (*further, *_copied(drafts))
-    return Imported(name=trace.name, content=said, coverage=coverage, notes=notes)
+    batch = trace.batch if batch is None else batch
+    said = {"source": trace.source, "batch": batch, "dtype": trace.dtype, **content(drafts, trace.classes)}
+    usual: Any = ("dtype", "float32"), ("dims", {}), ("blocks", {})
+    fields = {key: value for key, value in said.items() if (key, value) not in usual}
+    return Imported(name=trace.name, content=fields, coverage=coverage, notes=(*_notes(trace, drafts),))
 
 
-def _copied(drafts: Sequence[LayerDraft]) -> Iterator[str]:
-    """Yield a line on weights that several layers use, and each has in the model file."""
+def _notes(trace: Trace, drafts: Sequence[LayerDraft]) -> Iterator[str]:
+    """Yield a line on further results, and on weights that several layers use, and each has in the model file."""
+    if trace.unused_outputs:
+        yield f"{trace.unused_outputs} further results are left out"
     own = (draft for draft in drafts if draft.op not in {OPAQUE, "token"} and draft.tied is None)
     uses = Counter(identity for draft in own if "one" not in draft.notes for identity in draft.weights)
     shared = sorted(identity for identity, count in uses.items() if count > 1)

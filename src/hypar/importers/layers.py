@@ -138,16 +138,12 @@ class Reading:
         An op says one alone where it has as many elements as the value, as the directions of a weight normalisation, whose
         lengths no op says.
         """
-        trained, found = self.trace.trained, dict[str, frozenset[str]]()
-        for value in self.node.read:
-            if identities := self.trace.weights.get(value):
-                largest = max(identities, key=lambda one: (trained[one], one))
-                alone = (
-                    trained[largest]
-                    == self.trace.elements(value)
-                    != sum(map(trained.__getitem__, identities))
-                )
-                found[value] = frozenset([largest]) if alone else identities
+        found, known = dict[str, frozenset[str]](), self.trace.weights
+        for value in (value for value in self.node.read if value in known):
+            sizes = {one: self.trace.trained[one] for one in known[value]}
+            largest = max(sizes, key=lambda one: (sizes[one], one))
+            alone = sizes[largest] == self.trace.elements(value) != sum(sizes.values())
+            found[value] = frozenset([largest]) if alone else known[value]
         return found
 
     @property
@@ -166,13 +162,6 @@ class Reading:
         """Shape of a sample of the first value as a vector, an image, a row or a volume; empty if it is none."""
         held = self.held[self.data[0]]
         return shape_of(held.layer.dims) if self.names(held) else {}
-
-    @property
-    def made(self) -> Shape:
-        """Shape of a sample of the result, whose axes are those of the first value; empty if it has others."""
-        names, sizes = self.names(self.held[self.data[0]]), self.node.made
-        own = dict(zip(names, sizes, strict=False)) if len(names) == len(sizes) else {}
-        return {name: own.get(name, size) for name, size in self.read.items() if own}
 
     @property
     def trained(self) -> frozenset[str]:

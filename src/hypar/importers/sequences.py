@@ -2,8 +2,8 @@
 
 A routed tensor has an axis of positions and choices: the atoms of the positions, and behind them the atom of the choices of one
 position. Its layer has the dims of ``dispatch`` instead, experts and slots. Gates note the layer whose largest ``scores``
-they are, whether these are ``shares``, as a softmax gives them or a sigmoid, and whether they are ``normalised``; what experts
-made notes its ``gates``, and scores the ``groups`` of which a position takes the ``best``.
+they are, whether these are ``shares``, as a softmax gives them or a sigmoid, and whether they are ``normalised``; scores note
+the ``groups`` of which a position takes the ``best``.
 """
 
 from __future__ import annotations
@@ -33,21 +33,20 @@ MOST_TOKENS = 64
 
 def patches(view: Reading, held: TensorAxes) -> TensorAxes:
     """Return a view of an image as the positions of a sequence, where its convolution has one filter for each patch."""
-    draft = held.layer
-    axes = [atoms.leaves(axis) for axis in held.axes]
-    named = [tuple(atom.name for atom in axis) for axis in axes]
+    draft, axes, places = held.layer, [atoms.leaves(axis) for axis in held.axes], ("height", "width")
+    names = [tuple(atom.name for atom in axis) for axis in axes]
     plain = draft.op == "conv" and draft.fields.get("stride") == draft.fields["kernel"]
     viewed = {view.trace.nodes[number].op for number in view.trace.readers[draft.node.result]} <= VIEWS
-    if ("height", "width") not in named or not plain or not viewed:
+    if places not in names or not plain or not viewed:
         return held
-    places = [named.index(of) for of in (("height", "width"), ("channels",))]
-    positions, made = ((Atom(atoms.size(axes[place])),) for place in places)
     fields = {name: value for name, value in draft.fields.items() if name not in {"out_channels", "stride"}}
-    roles: dict[str, Axis] = {"over": positions, "out": made}
+    new: dict[tuple[str, ...], Axis] = {
+        of: (Atom(atoms.size(axes[names.index(of)])),) for of in (places, ("channels",))
+    }
+    roles = {"over": new[places], "out": new["channels",]}
     with suppress(Unsaid):
-        instead = dict(zip(places, (positions, made), strict=True))
         patch = view.add(replace(draft, op="patch", fields=fields, roles=roles, notes={"one": 1}))
-        held = TensorAxes(patch, tuple(instead.get(at, axis) for at, axis in enumerate(axes)))
+        return TensorAxes(patch, tuple(new.get(of, axis) for of, axis in zip(names, axes, strict=True)))
     return held
 
 
@@ -221,12 +220,10 @@ def _attention_of(
     if scores.op != "matmul" or len(softmax) != 1 or any(one.op == "position" for one in between):
         return None
     aliased = dict(zip(scores.others["names"], scores.roles.get("names", ()), strict=True))
-    if (
-        atoms.leaves(softmax[0].roles["over"]) != keys[0]
-        or tuple(aliased.get(atom) for atom in keys[0]) != keys[1]
-    ):
+    if (atoms.leaves(softmax[0].roles["over"]), tuple(map(aliased.get, keys[0]))) != keys:
         return None
-    causal = any(view.trace.causal(one.node) for one in between)
+    nodes, masks = [one.node for one in between], view.trace.masks
+    causal = any(node.get("is_causal") or not masks.isdisjoint(node.read) for node in nodes)
     parts = _parts(scores.reads, values.layer)
     read = [*parts[:2], values.layer, *parts[2:]]
     with suppress(Unsaid):
@@ -315,12 +312,10 @@ def normalised(view: Reading) -> TensorAxes:
     return view.only
 
 
-def counted(view: Reading) -> TensorAxes:
-    """Say how many positions go to each expert, or a permutation of these that is written down in another order: no layer."""
-    placed = view.node.op == "index_put"
-    held = view.tensor("indices") if placed else view.only
-    experts = _gates(view, held).roles["over"]
-    return held if placed else TensorAxes(held.layer, (experts,))
+def placed(view: Reading) -> TensorAxes:
+    """Say a permutation of routed positions that is written down in another order: no layer."""
+    _gates(view, view.tensor("indices"))
+    return view.tensor("indices")
 
 
 def indexed(view: Reading) -> TensorAxes:
@@ -355,32 +350,30 @@ def grouped(view: Reading) -> TensorAxes:
 
 
 def weighed(view: Reading) -> TensorAxes:
-    """Say the product of what experts made and the gates, as a part of the sum that follows."""
+    """Say the product of what experts made and the gates, with the sum over the choices that follows, along which it is repeated."""
     refuse(len(view.data) != 2 or view.weights)
     both = (view.held[value] for value in view.data)
     made, gates = sorted(both, key=lambda held: "scores" in held.layer.notes)
-    refuse("scores" not in gates.layer.notes or "scores" in made.layer.notes)
-    _gates(view, made)
-    made.layer.notes["gates"] = gates.layer
-    return made
+    notes, routed = gates.layer.notes, _gates(view, made)
+    refuse("scores" not in notes or made.layer is routed)
+    slots = {atom for draft in view.rows if draft.op == "dispatch" for atom in draft.roles["slots"]}
+    slots &= {*made.layer.dims}
+    refuse(not slots)
+    shares = TensorAxes(routed)
+    if "normalised" not in notes:  # no op says them
+        scores = TensorAxes(notes["scores"])
+        shape = {"shape": scores.layer.dims}
+        shares = view.put(OPAQUE, scores, axes=(), roles=shape, fields={"kind": "topk"})
+    fields, roles = {"count": notes["choices"].size}, {"over": routed.roles["over"], "slots": (*slots,)}
+    return view.put("combine", made, shares, axes=made.axes, roles=roles, fields=fields)
 
 
 def summed(view: Reading) -> TensorAxes:
-    """Say the sum of what the experts of each position made."""
+    """Say the sum over the choices of each position, which is part of a ``combine``: no layer."""
     held, axes = view.only, view.node.axes()
-    refuse(len(axes) != 1 or "gates" not in held.layer.notes)
-    gates = held.layer.notes["gates"]
-    notes, experts = gates.notes, gates.roles["over"]
-    slots = {atom for draft in view.rows if draft.op == "dispatch" for atom in draft.roles["slots"]}
-    slots &= {*held.layer.dims}
-    refuse(not slots or atoms.leaves(held.axes[axes[0]]) != (notes["choices"],))
-    shares = TensorAxes(gates)
-    if "normalised" not in notes:  # no op says them
-        scores = notes["scores"]
-        shape = {"shape": scores.dims}
-        shares = view.put(OPAQUE, TensorAxes(scores), axes=(), roles=shape, fields={"kind": "topk"})
-    fields, roles = {"count": gates.fields["count"]}, {"over": experts, "slots": (*slots,)}
-    return view.put("combine", held, shares, axes=held.replaced(axes[0]).axes, roles=roles, fields=fields)
+    refuse(held.layer.op != "combine" or len(axes) != 1)
+    refuse(atoms.leaves(held.axes[axes[0]]) != (_gates(view, held).notes["choices"],))
+    return held.replaced(axes[0])
 
 
 def _gates(view: Reading, held: TensorAxes) -> LayerDraft:
