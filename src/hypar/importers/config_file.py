@@ -121,12 +121,6 @@ class _Config:
             raise ModelError(self.where, f"heads of {sizes['head_dim']:,} features", allowed)
         return {name: size for name, size in sizes.items() if (name, size) != ("group", 1)}
 
-    def biased(self) -> set[str]:
-        """Return the layers with a bias that the shipped file does not have: Llama's config says it, Qwen2 has some always."""
-        keys = {"attention_bias": ("q", "k", "v", "o"), "mlp_bias": ("gate", "up", "down")}
-        said = {name for key, own in keys.items() if self.read(key, [False, True], False) for name in own}
-        return {"llama": said, "qwen2": {*"qkv"}}.get(self.family, set())
-
     def entry(self, shipped: Mapping[str, Any], dims: Mapping[str, int]) -> dict[str, Any]:
         """Return an entry of the shipped file as the config has it."""
         found = dict(shipped)
@@ -138,7 +132,10 @@ class _Config:
         for side in {"in", "out"} & {*found}:
             if isinstance(found[side], list):
                 found[side] = [dim for dim in found[side] if dim in dims]
-        if found.get("name") in self.biased():
+        # Of biases that the shipped file does not have Llama's config says some, and Qwen2 has some always.
+        keys = {"attention_bias": ("q", "k", "v", "o"), "mlp_bias": ("gate", "up", "down")}
+        said = {name for key, own in keys.items() if self.read(key, [False, True], False) for name in own}
+        if found.get("name") in {"llama": said, "qwen2": {*"qkv"}}.get(self.family, ()):
             del found["bias"]
         if found.get("name") == "head":
             found.pop("weight", None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hypar.importers.trace import VIEWS, Node, Trace
+from hypar.importers.trace import VIEWS, Node, Sizes, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,7 +57,7 @@ class _Finder:
             members.append(number)
             waiting.update(self.trace.readers.get(node.result, ()))
             if self.closed(entry, members) and (found := self.op(entry, members)) is not None:
-                return found
+                return members, found
         return None
 
     def closed(self, entry: str, members: Sequence[int]) -> bool:
@@ -67,67 +67,41 @@ class _Finder:
         alone = self.trace.output not in inner and all({*readers.get(one, ())} <= {*members} for one in inner)
         return len(members) > 1 and shapes[last] == shapes[entry] and alone
 
-    def op(self, entry: str, members: list[int]) -> tuple[list[int], Node] | None:
-        """Return a region with what scales and shifts it behind; None if it is no op."""
+    def op(self, entry: str, members: list[int]) -> Node | None:
+        """Return the operation that a region is together; None if it is no op."""
         nodes = [self.nodes[number] for number in members]
-        axes = self.reduced(nodes)
+        axes, summed = self.summed(nodes)
         product = nodes[-1].op == "multiply" and len(self.trace.dependent.intersection(nodes[-1].read)) > 1
         op = _op_of({node.op for node in nodes}, reduced=bool(axes), product=product)
-        trained = [node.read for node in nodes if op != "rope" and not self.weights.isdisjoint(node.read)]
-        if op is None or (trained and op not in NORMS) or any(entry in read for read in trained):
+        trained = [node for node in nodes if op != "rope" and not self.weights.isdisjoint(node.read)]
+        if op is None or (trained and op not in NORMS) or any(entry in node.read for node in trained):
             return None
         attributes: dict[str, Any] = {"axis": axes}
         if op in NORMS:
-            members = self.extended(members)
-            groups = self.groups(entry, nodes, axes) if op == "layer_norm" else {}
-            attributes = {"kind": op, "over": axes, **groups}
+            groups = _groups(self.trace.shapes[entry], summed, axes) if op == "layer_norm" else {}
+            op, attributes = "group_norm" if groups else op, {"over": axes, **groups}
         elif op == "rope":
             attributes = {"positions": self.positions(nodes)}
         elif op == "best_groups":
             choice = next(node for node in reversed(nodes) if node.op == "topk")
             attributes = {"groups": self.trace.shapes[choice.read[0]][-1], "best": choice.get("k", 1)}
-        last = self.nodes[members[-1]]
-        operands = {"input": (entry,), **(self.trained(members) if op != "rope" else {})}
-        node = Node(
-            kind=f"written-out {op}", op="norm" if op in NORMS else op, operands=operands, attributes=attributes,
-            result=last.result, scope=last.scope, shapes=self.trace.shapes,
-        )  # fmt: skip
-        return members, node
-
-    def trained(self, members: Sequence[int]) -> dict[str, tuple[str, ...]]:
-        """Return what is trained in a region: by what it is multiplied, and what is added."""
-        found: dict[str, tuple[str, ...]] = {}
-        for node in (self.nodes[number] for number in members):
+        operands = {"input": (entry,)}
+        for node in trained:  # by what it is multiplied, and what is added
             name = {"multiply": "weight", "add": "bias", "sub": "bias"}.get(node.op, "other")
-            for value in node.read:
-                if value in self.weights:
-                    found[name] = (*found.get(name, ()), value)
-        return found
+            own = (value for value in node.read if value in self.weights)
+            operands[name] = (*operands.get(name, ()), *own)
+        return Node(
+            kind=f"written-out {op}", op=op, operands=operands, attributes=attributes,
+            result=nodes[-1].result, scope=nodes[-1].scope, shapes=self.trace.shapes,
+        )  # fmt: skip
 
-    def reduced(self, nodes: Sequence[Node]) -> tuple[int, ...]:
-        """Return the axes of the first mean or sum, counted from the end."""
+    def summed(self, nodes: Sequence[Node]) -> tuple[tuple[int, ...], Sizes]:
+        """Return the axes of the first mean or sum, counted from the end, and the shape of what is summed; nothing without one."""
         for node in nodes:
             if node.op in REDUCTIONS:
-                rank = len(self.trace.shapes[self.data(node)])
-                return tuple(sorted(axis % rank - rank for axis in node.axes()))
-        return ()
-
-    def data(self, node: Node) -> str:
-        return next(value for value in node.read if value in self.trace.dependent)
-
-    def groups(self, entry: str, nodes: Sequence[Node], axes: Sequence[int]) -> dict[str, Any]:
-        """Return the axis of a sample that is summed in groups of neighbours, and their number; nothing if there is none.
-
-        What is summed then has an axis more, and all of it is summed but the samples and the groups.
-        """
-        sizes = self.trace.shapes[self.data(next(node for node in nodes if node.op in REDUCTIONS))]
-        own = self.trace.shapes[entry]
-        left = sorted({*range(len(sizes))} - {axis % len(sizes) for axis in axes})
-        if len(sizes) != len(own) + 1 or len(left) != len(("samples", "groups")) or left[0] != 0:
-            return {}
-        axis = left[1]
-        whole = (*sizes[:axis], sizes[axis] * sizes[axis + 1], *sizes[axis + 2 :]) if axis < len(own) else ()
-        return {"kind": "group_norm", "axis": axis, "groups": sizes[axis]} if whole == own else {}
+                sizes = self.trace.shapes[next(value for value in node.read if value in self.trace.dependent)]
+                return tuple(sorted(axis % len(sizes) - len(sizes) for axis in node.axes())), sizes
+        return (), ()
 
     def positions(self, nodes: Sequence[Node]) -> int:
         """Return the axis along which the constant factors of a rotation differ, besides the last."""
@@ -136,20 +110,18 @@ class _Finder:
         axes = ([at for at in range(-len(one), -1) if one[at] > 1] for one in shapes if one and one[-1] > 1)
         return next((axis for axis, *others in filter(None, axes) if not others), -2)
 
-    def extended(self, members: list[int]) -> list[int]:
-        """Return a normalisation with the product and the sum of trained tensors that follow it."""
-        found = [*members]
-        while len(after := self.trace.readers.get(self.nodes[found[-1]].result, [])) == 1:
-            node = self.nodes[after[0]]
-            others = [value for value in node.read if value not in self.trace.dependent]
-            trained = node.op in {"multiply", "add"} and len(others) == 1 and others[0] in self.weights
-            kept = {self.trace.shapes[value] for value in node.read} == {self.trace.shapes[node.result]}
-            if not trained and not (node.op in KEEPING and kept):
-                break
-            found.append(after[0])
-        while self.nodes[found[-1]].op in KEEPING and found[-1] not in members:
-            found.pop()
-        return found
+
+def _groups(own: Sizes, sizes: Sizes, axes: Sequence[int]) -> dict[str, int]:
+    """Return the axis of a sample that is summed in groups of neighbours, and their number; nothing if there is none.
+
+    What is summed then has an axis more, and all of it is summed but the samples and the groups.
+    """
+    left = sorted({*range(len(sizes))} - {axis % len(sizes) for axis in axes})
+    if len(sizes) != len(own) + 1 or len(left) != len(("samples", "groups")) or left[0] != 0:
+        return {}
+    axis = left[1]
+    whole = (*sizes[:axis], sizes[axis] * sizes[axis + 1], *sizes[axis + 2 :]) if axis < len(own) else ()
+    return {"axis": axis, "num_groups": sizes[axis]} if whole == own else {}
 
 
 def _op_of(ops: set[str], *, reduced: bool, product: bool) -> str | None:

@@ -12,11 +12,11 @@ import yaml
 
 from hypar.errors import ModelError
 from hypar.files.text import write
-from hypar.importers import rules, sequences
+from hypar.importers import atoms, rules, sequences
 from hypar.importers.fusion import fused
-from hypar.importers.layers import BATCH, OPAQUE, Atoms, LayerDraft, OpContext, TensorAxes, Unsaid, refuse
+from hypar.importers.layers import OPAQUE, LayerDraft, Reading, TensorAxes, Unsaid, refuse
 from hypar.importers.trace import Node, Trace
-from hypar.importers.writing import content, named
+from hypar.importers.writing import content
 from hypar.network.graph import LayerGraph, load_model
 from hypar.network.training import DTYPE_BYTES
 from hypar.ops.base import VOLUME
@@ -29,181 +29,125 @@ if TYPE_CHECKING:
 LEAST = 0.99
 """Share of operations and of parameters below which a network is refused."""
 
-RULES: Mapping[str, tuple[Callable[[OpContext], TensorAxes], ...]] = {
-    "adaptive_pool": (rules.adaptive,),
-    **dict.fromkeys(("add", "divide"), (rules.elementwise,)),
-    "attention": (sequences.attention,),
-    "best_groups": (sequences.best_groups,),
-    "broadcast": (rules.repeated,),
-    "concat": (rules.concat,),
-    "conv": (rules.conv,),
-    **dict.fromkeys(("copy", "dropout"), (rules.dropout,)),
-    "dot": (sequences.dot,),
-    "embedding": (sequences.lookup,),
-    "gather": (sequences.gathered,),
-    "grouped": (sequences.grouped,),
-    **dict.fromkeys(("histc", "index_put"), (sequences.counted,)),
-    "index": (sequences.indexed,),
-    "loss": (rules.softmax,),
-    **dict.fromkeys(("max", "mean"), (rules.reduced,)),
-    "multiply": (sequences.weighed, rules.elementwise),
-    "norm": (rules.norm,),
-    **dict.fromkeys(("part", "slice"), (rules.sliced,)),
-    "pool": (rules.pool,),
-    "prelu": (rules.prelu,),
-    "reshape": (rules.reshaped,),
-    "resize": (rules.resized,),
-    "rope": (rules.rope,),
-    "shares": (sequences.normalised,),
-    "softmax": (sequences.normalised, rules.softmax),
-    "sum": (sequences.summed, rules.reduced),
-    "topk": (sequences.topk,),
-    "transpose": (rules.transposed,),
-}
+RULES: Mapping[str, tuple[Callable[[Reading], TensorAxes], ...]] = {
+    "adaptive_average": (rules.reduced,), "adaptive_max": (rules.reduced,), "add": (rules.elementwise,),
+    "attention": (sequences.attention,), "average_pool": (rules.pool,), "batch_norm": (rules.norm,),
+    "best_groups": (sequences.best_groups,), "broadcast": (rules.repeated,), "concat": (rules.concat,),
+    "conv": (rules.conv,), "divide": (rules.elementwise,),
+    "dot": (sequences.dot,), "embedding": (sequences.lookup,),
+    "gather": (sequences.gathered,), "group_norm": (rules.norm,), "grouped": (sequences.grouped,),
+    "index": (sequences.indexed,), "index_put": (sequences.placed,),
+    "layer_norm": (rules.norm,), "loss": (rules.softmax,), "max": (rules.reduced,),
+    "max_pool": (rules.pool,), "mean": (rules.reduced,), "multiply": (sequences.weighed, rules.elementwise),
+    "part": (rules.sliced,), "prelu": (rules.prelu,), "reshape": (rules.reshaped,),
+    "resize": (rules.resized,), "rms_norm": (rules.norm,), "rope": (rules.rope,),
+    "shares": (sequences.normalised,), "slice": (rules.sliced,),
+    "softmax": (sequences.normalised, rules.softmax), "sum": (sequences.summed, rules.reduced),
+    "topk": (sequences.topk,), "transpose": (rules.transposed,),
+}  # fmt: skip
 """The rules of each operation of the vocabulary; the first one that says it is taken, then that of any function."""
 
 
-def needed(drafts: Sequence[LayerDraft], last: int) -> tuple[LayerDraft, ...]:
-    """Return the layers that one depends on, numbered anew."""
-    found: set[int | None] = {last}
-    for number in range(last, -1, -1):
-        found |= {*drafts[number].reads, drafts[number].tied} if number in found else set()
-    kept = [number for number in range(last + 1) if number in found]
-    new: dict[int | None, int] = {old: number for number, old in enumerate(kept)}
-    return tuple(
-        replace(draft, reads=tuple(new[read] for read in draft.reads), tied=new.get(draft.tied))
-        for draft in map(drafts.__getitem__, kept)
-    )
-
-
-class Reading:
-    """The layers of a network, those on which its result does not depend left out.
-
-    Attributes:
-        trace: the network, without operations on which its result does not depend.
-        atoms: the atoms of the layers' tensors.
-        drafts: the layers, of which the last is the result.
-        rows: all layers, in the order in which they are said.
-        sizes: elements of each trained tensor that an operation reads.
-        known: what depends on the input: tensors, and opaque layers whose shape a model file cannot say, with operations that no
-            layer holds yet.
+class _Reader(Reading):
+    """Says one operation after the other; ``sizes`` are the elements of each trained tensor that one reads.
 
     Raises:
         ModelError: the shape of an input or of the result cannot be said in a model file.
     """
 
-    def __init__(self, trace: Trace) -> None:
-        self.trace, self.atoms = replace(trace, nodes=trace.behind(trace.output)), Atoms(trace.batch)
-        self.rows: list[LayerDraft] = []
-        self.sizes: dict[str, int] = {}
-        self.known: dict[str, TensorAxes | LayerDraft] = {}
-        for value in trace.inputs:
+    sizes: dict[str, int]
+
+    def drafts(self) -> list[LayerDraft]:
+        """Return the layers on which the result depends, which is the last one."""
+        self.sizes = {}
+        for value in self.trace.inputs:
             self.feed(value)
         for node in fused(self.trace):
-            self.add(node)
-        self.drafts = needed(self.rows, self.result())
+            self.node = node
+            if read := [self.known[value] for value in node.read if value in self.known]:
+                weights = [one for value in node.read for one in self.trace.weights.get(value, ())]
+                self.sizes |= {one: self.trace.trained[one] for one in weights}
+                said = self.said() if all(isinstance(one, TensorAxes) for one in read) else None
+                self.known[node.result] = said or self.opaque()
+        found: set[LayerDraft | None] = {self.result()}
+        for draft in reversed(self.rows):
+            found |= {*draft.reads, draft.tied} if draft in found else set()
+        return [draft for draft in self.rows if draft in found]
 
     def feed(self, value: str) -> None:
         """Add an input; a whole number of each sample beside others is a label, which no layer reads."""
         sizes = self.trace.shapes[value]
         if len(sizes) == 1 and value in self.trace.tokens and value != self.trace.inputs[0]:
             return
-        node = Node(kind="input", operands={}, attributes={}, result=value, shapes=self.trace.shapes)
-        view = OpContext(self.trace, node, self.atoms, self.rows, {}, {})
-        draft, image = LayerDraft(op="input", node=node), value not in self.trace.tokens
+        self.node = Node(kind="input", operands={}, attributes={}, result=value, shapes=self.trace.shapes)
         with suppress(Unsaid):
-            self.known[value] = self.sized(view, draft, image=image)
+            draft = LayerDraft(op="input", node=self.node)
+            self.known[value] = self.sized(draft, image=value not in self.trace.tokens)
             return
         found = "x".join(map(str, sizes[1:])) or "nothing"
         allowed = "one size above 1 at least: --input 784, --input 3x224x224 or --input 128:int64"
         raise ModelError(self.trace.name, f"found a sample of {found} in its input", allowed)
 
-    def result(self) -> int:
-        """Return the number of the layer that is the network's result; raises ``ModelError`` where there is none."""
+    def result(self) -> LayerDraft:
+        """Return the layer that is the network's result; raises ``ModelError`` where there is none."""
         found = self.known.get(self.trace.output)
         if isinstance(found, TensorAxes):
-            return found.number
-        if isinstance(found, LayerDraft):
-            sizes = "x".join(map(str, self.trace.shapes[self.trace.output])) or "one number"
-            raise ModelError(
-                self.trace.name, f"found a result of {sizes}", "one that has samples, as the input"
-            )
-        raise ModelError(self.trace.name, "the result does not depend on the input")
+            return found.layer
+        if found is None:
+            raise ModelError(self.trace.name, "the result does not depend on the input")
+        sizes = "x".join(map(str, self.trace.shapes[self.trace.output])) or "one number"
+        allowed = "one that has samples, as the input"
+        raise ModelError(self.trace.name, f"found a result of {sizes}", allowed)
 
-    def add(self, node: Node) -> None:
-        """Add an operation."""
-        data = {value: self.known[value] for value in node.read if value in self.known}
-        if not data:
-            return
-        weights = {value: self.said_of(value) for value in node.read if value in self.trace.weights}
-        self.sizes |= {one: self.trace.trained[one] for value in weights for one in self.trace.weights[value]}
-        held = {value: at for value, at in data.items() if isinstance(at, TensorAxes)}
-        view = OpContext(self.trace, node, self.atoms, self.rows, held, weights)
-        said = self.said(view) if held == data else None
-        self.known[node.result] = said or self.opaque(view)
-
-    def said_of(self, value: str) -> frozenset[str]:
-        """Return the trained tensors that an op says of those behind a value.
-
-        That is one alone where it has as many elements as the value, as the directions of a weight normalisation, whose
-        lengths no op says.
-        """
-        identities, trained = self.trace.weights[value], self.trace.trained
-        largest = max(identities, key=lambda one: (trained[one], one))
-        alone = trained[largest] == self.trace.elements(value) != sum(trained[one] for one in identities)
-        return frozenset([largest]) if alone else identities
-
-    def said(self, view: OpContext) -> TensorAxes | None:
+    def said(self) -> TensorAxes | None:
         """Add the layers that say an operation, by the first rule that gives what it makes, or as a function of each element."""
         before = len(self.rows)
-        for rule in (*RULES.get(view.node.op, ()), rules.function):
+        for rule in (*RULES.get(self.node.op, ()), rules.function):
             with suppress(Unsaid):
-                found = rule(view)
-                refuse(tuple(map(self.atoms.size, found.axes)) != view.node.made)
+                found = rule(self)
+                refuse(tuple(map(atoms.size, found.axes)) != self.node.made)
                 return found
             del self.rows[before:]
         return None
 
-    def opaque(self, view: OpContext) -> TensorAxes | LayerDraft:
+    def opaque(self) -> TensorAxes | LayerDraft:
         """Add what no layer says as an opaque one, together with what it reads of those whose shape a file cannot say."""
-        node = view.node
-        behind = [self.region(view, value) for value in node.read if value in self.known]
+        node = self.node
+        behind = [self.region(value) for value in node.read if value in self.known]
         kinds = "-".join([*(one.fields["kind"] for one in reversed(behind) if one.fields), node.kind])
         region = LayerDraft(
             op=OPAQUE, fields={"kind": "-".join(dict.fromkeys(kinds.split("-")))[:100]}, node=node,
-            reads=tuple(dict.fromkeys(number for one in behind for number in one.reads)),
-            weights=view.trained.union(*(one.weights for one in behind)),
+            reads=tuple(dict.fromkeys(read for one in behind for read in one.reads)),
+            weights=self.trained.union(*(one.weights for one in behind)),
             flop=node.flop + sum(one.flop for one in behind), notes={key: 1 for one in behind for key in one.notes},
         )  # fmt: skip
-        if parameters := sum(self.sizes[identity] for identity in region.weights):
+        if parameters := sum(self.trace.trained[identity] for identity in region.weights):
             region.fields["trained"] = parameters
         with suppress(Unsaid):
-            return self.sized(view, region, image=not region.notes)
+            return self.sized(region, image=not region.notes)
         return region
 
-    def region(self, view: OpContext, value: str) -> LayerDraft:
+    def region(self, value: str) -> LayerDraft:
         """Return what a value adds to an opaque layer; a second reader of one holds the same operations no more."""
-        at, found = self.known[value], LayerDraft(op=OPAQUE, node=view.node)
+        at, found = self.known[value], LayerDraft(op=OPAQUE, node=self.node)
         if isinstance(at, LayerDraft):
             self.known[value] = replace(found, reads=at.reads, notes=at.notes)
             return at
-        held = view.held[value]
-        whole = view.names(held) == self.trace.images.get(len(held.axes))
-        return replace(found, reads=(held.number,), notes={} if whole else {"named": 1})
+        whole = self.names(at) == self.trace.images.get(len(at.axes))
+        return replace(found, reads=(at.layer,), notes={} if whole else {"named": 1})
 
-    def sized(self, view: OpContext, draft: LayerDraft, *, image: bool) -> TensorAxes:
+    def sized(self, draft: LayerDraft, *, image: bool) -> TensorAxes:
         """Add a layer whose fields are the sizes of its output, by the names of its axes if it may be an image."""
-        sizes = view.node.made
+        sizes = self.node.made
         refuse(sizes[:1] != (self.trace.batch,) or not all(sizes))
         if image and (names := self.trace.images.get(len(sizes), ())):
             own = {**({"height": 1} if "width" in names else {}), **dict(zip(names, sizes, strict=True))}
             draft.fields |= {name: own[name] for name in VOLUME if name in own}
-            number = view.add(draft)
-            return TensorAxes(number, view.image_axes(view.dims(number), names))
+            return TensorAxes(self.add(draft), self.image_axes(draft.dims, names))
         refuse(max(sizes[1:], default=1) == 1)
-        axes = ((BATCH,), *map(self.atoms.axis, sizes[1:]))
-        draft.roles = {"shape": tuple(atom for axis in axes[1:] for atom in axis)}
-        return TensorAxes(view.add(draft), axes)
+        axes = ((self.batch,), *map(atoms.axis, sizes[1:]))
+        draft.roles = {"shape": sum(axes[1:], ())}
+        return TensorAxes(self.add(draft), axes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,35 +236,33 @@ def imported(trace: Trace, *, batch: int | None, partial: bool) -> Imported:
 
     Raises ``ModelError`` where the network cannot be said, or too little of it is recognised.
     """
-    reading = Reading(trace)
-    read = (node for node in reading.trace.nodes if node.result in reading.trace.dependent)
-    known = frozenset[str]().union(*(draft.weights for draft in reading.drafts if draft.op != OPAQUE))
+    trace = replace(trace, nodes=trace.behind(trace.output))
+    reader = _Reader(trace)
+    drafts, sizes = reader.drafts(), reader.sizes
+    read = (node for node in trace.nodes if node.result in trace.dependent)
+    known = frozenset[str]().union(*(draft.weights for draft in drafts if draft.op != OPAQUE))
     coverage = Coverage(
-        flop=sum(node.flop for node in reading.trace.nodes),
-        said_flop=sum(node.flop for node in read) - sum(draft.flop for draft in reading.drafts),
-        parameters=sum(reading.sizes.values()),
-        said_parameters=sum(reading.sizes[identity] for identity in known),
-        opaque=dict(Counter(draft.fields["kind"] for draft in reading.drafts if draft.op == OPAQUE)),
+        flop=sum(node.flop for node in trace.nodes),
+        said_flop=sum(node.flop for node in read) - sum(draft.flop for draft in drafts),
+        parameters=sum(sizes.values()),
+        said_parameters=sum(sizes[identity] for identity in known),
+        opaque=dict(Counter(draft.fields["kind"] for draft in drafts if draft.op == OPAQUE)),
     )
     if not partial and min(coverage.shares) < LEAST:
         raise ModelError(trace.name, str(coverage), f"{_percent(LEAST)} of both, or --partial (partial=True)")
     if trace.dtype not in DTYPE_BYTES:
         raise ModelError(trace.name, f"found an input of {trace.dtype}", ", ".join(DTYPE_BYTES))
-    drafts, dims = named(reading.drafts, reading.atoms)
-    said: dict[str, Any] = {
-        "source": trace.source,
-        "batch": trace.batch if batch is None else batch,
-        **({} if trace.dtype == "float32" else {"dtype": trace.dtype}),
-        **({"dims": dims} if dims else {}),
-        **content(drafts, trace.classes),
-    }
-    further = (f"{trace.unused_outputs} further results are left out",) if trace.unused_outputs else ()
-    notes = (*further, *_copied(reading.drafts))
-    return Imported(name=trace.name, content=said, coverage=coverage, notes=notes)
+    batch = trace.batch if batch is None else batch
+    said = {"source": trace.source, "batch": batch, "dtype": trace.dtype, **content(drafts, trace.classes)}
+    usual: Any = ("dtype", "float32"), ("dims", {}), ("blocks", {})
+    fields = {key: value for key, value in said.items() if (key, value) not in usual}
+    return Imported(name=trace.name, content=fields, coverage=coverage, notes=(*_notes(trace, drafts),))
 
 
-def _copied(drafts: Sequence[LayerDraft]) -> Iterator[str]:
-    """Yield a line on weights that several layers use, and each has in the model file."""
+def _notes(trace: Trace, drafts: Sequence[LayerDraft]) -> Iterator[str]:
+    """Yield a line on further results, and on weights that several layers use, and each has in the model file."""
+    if trace.unused_outputs:
+        yield f"{trace.unused_outputs} further results are left out"
     own = (draft for draft in drafts if draft.op not in {OPAQUE, "token"} and draft.tied is None)
     uses = Counter(identity for draft in own if "one" not in draft.notes for identity in draft.weights)
     shared = sorted(identity for identity, count in uses.items() if count > 1)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hypar.errors import ModelError
 from hypar.importers.formats import Samples, one_line, package
 from hypar.importers.imported import imported
-from hypar.importers.trace import CHANNELS_FIRST, Node, Trace, adapted, contraction, conv, cut
+from hypar.importers.trace import CHANNELS_FIRST, Node, Trace, adapted, contraction, conv
 from hypar.network.modelfile import MOST_REPEATS
 
 if TYPE_CHECKING:
@@ -111,11 +111,16 @@ class _Reader:
         """Add the equations of a jaxpr on some values, those of functions that it calls included; return its results."""
         self.called |= zip(map(id, jaxpr.invars), given, strict=False)
         for equation in jaxpr.eqns:
-            params, kind, within = dict(equation.params), equation.primitive.name, scope_of(equation, scope)
+            params, kind, stack = (
+                dict(equation.params),
+                equation.primitive.name,
+                equation.source_info.name_stack,
+            )
+            within = (*scope, *filter(str.isidentifier, str(stack).split("/")))
             inner: Any = params.get("jaxpr") or params.get("call_jaxpr") or params.get("fun_jaxpr")
             read = self.values(equation.invars)
-            if kind == "scan" and self.over_layers(equation, read):
-                made = self.unroll(params, read, within)
+            if kind == "scan" and (turned := self.unrolled(equation, read, within)) is not None:
+                made = turned
             elif inner is None or kind in {"scan", "while", "cond"}:
                 made = self.add(equation, kind, read, within)
             elif params.get("name") in NAMED:
@@ -125,22 +130,22 @@ class _Reader:
             self.called |= zip(map(id, equation.outvars), made, strict=False)
         return self.values(jaxpr.outvars)
 
-    def over_layers(self, loop: Any, read: Sequence[str]) -> bool:
-        """Return whether a loop runs over tensors that depend on no input, as the weights of equal layers."""
-        params = loop.params
-        scanned = read[params["num_consts"] + params["num_carry"] :]
-        unread = all(type(one).__name__ == "DropVar" for one in loop.outvars[params["num_carry"] :])
-        return params["length"] <= MOST_REPEATS and bool(scanned) and self.data.isdisjoint(scanned) and unread
+    def unrolled(self, loop: Any, values: list[str], scope: tuple[str, ...]) -> list[str] | None:
+        """Add the equations of a loop, those of each turn within a scope of its own; return what it carries.
 
-    def unroll(self, params: Mapping[str, Any], values: list[str], scope: tuple[str, ...]) -> list[str]:
-        """Add the equations of a loop, those of each turn within a scope of its own; return what it carries."""
+        That is a loop over tensors that depend on no input, as the weights of equal layers; None for any other.
+        """
+        params = loop.params
         start, end = params["num_consts"], params["num_consts"] + params["num_carry"]
-        turns = range(params["length"])
+        turns, scanned = range(params["length"]), values[end:]
+        unread = all(type(one).__name__ == "DropVar" for one in loop.outvars[params["num_carry"] :])
+        if len(turns) > MOST_REPEATS or not scanned or not self.data.isdisjoint(scanned) or not unread:
+            return None
         for turn in reversed(turns) if params["reverse"] else turns:
-            slices = [self.turn_of(value, turn, scope) for value in values[end:]]
+            slices = [self.turn_of(value, turn, scope) for value in scanned]
             made = self.open(params["jaxpr"].jaxpr, [*values[:end], *slices], (*scope, f"layer{turn}"))
             values[start:end] = made[: end - start]
-        for value in values[end:]:
+        for value in scanned:
             self.parameters.pop(value, None)
         return values[start:end]
 
@@ -187,12 +192,6 @@ class _Reader:
         return int(found * params["length"]) if equation.primitive.name == "scan" else found
 
 
-def scope_of(equation: Any, outer: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the scope of an equation, whose names are those within the function that has it."""
-    own = str(equation.source_info.name_stack).split("/")
-    return (*outer, *(part for part in own if part.isidentifier()))
-
-
 def _gather(node: Node) -> Node:
     """Say rows of a table by tokens, which stand in an axis of one element."""
     table = node.sizes("0")
@@ -203,8 +202,8 @@ def _gather(node: Node) -> Node:
 def _slice(node: Node) -> Node:
     axes = [axis for axis, size in enumerate(node.sizes()) if node.made[axis] != size]
     if len(axes) != 1 or {*(node.get("stride", (1,)))} != {1}:
-        return node.called("slice")
-    return cut(node, axis=axes[0], start=node.get("start_indices")[axes[0]])
+        return node.called("slice", step=0)
+    return node.called("slice", axis=axes[0], start=node.get("start_indices")[axes[0]])
 
 
 ADAPTERS: Mapping[str, Callable[[Node], Node]] = {

@@ -12,7 +12,7 @@ from hypar.errors import DocumentError, ModelError
 from hypar.files.text import refused
 from hypar.importers.formats import BATCH, one_line, package
 from hypar.importers.imported import imported
-from hypar.importers.trace import OPERANDS, Node, Sizes, Trace, adapted, cut, matrix_product, numbers
+from hypar.importers.trace import OPERANDS, Node, Sizes, Trace, adapted, matrix_product, numbers
 from hypar.network.training import DTYPE_BYTES
 
 if TYPE_CHECKING:
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 def _gather(node: Node) -> Node:
     """Say rows of a table by tokens, or one element of an axis."""
     if isinstance(index := node.get("indices"), int) and node.sizes():
-        return cut(node, "part", start=index, drop=True)
+        return node.called("part", axis=node.get("axis", 0), start=index)
     return node.called("gather rows" if node.get("axis") else "embedding", OPERANDS["embedding"])
 
 
 def _slice(node: Node) -> Node:
     starts, axes, steps = (numbers(node.get(name, [])) for name in ("starts", "axis", "steps"))
     if len(starts) != 1 or not axes:
-        return node.called("slice")
-    return cut(node, axis=axes[0], start=starts[0], step=steps[0] if steps else 1)
+        return node.called("slice", step=0)
+    return node.called("slice", axis=axes[0], start=starts[0], step=steps[0] if steps else 1)
 
 
 def _attention(node: Node) -> Node:
@@ -52,9 +52,6 @@ ADAPTERS: Mapping[str, Callable[[Node], Node]] = {
     "dropout": lambda node: node.called("dropout", probability=float(f"{node.get('probability', 0.5):.6g}")),
     "gather": _gather,
     "slice": _slice,
-    "transpose": lambda node: node.called(
-        "transpose", order=node.get("order", [*range(len(node.made))][::-1])
-    ),
 }
 
 
@@ -231,17 +228,16 @@ class _File:
         if keeping and node.input and node.input[0] in self.values:
             self.values[node.output[0]] = self.values[node.input[0]]
         parts = [*node.output] if kind == "Split" else [node.output[0]]
-        sizes = [shapes[made] for made in parts]
         said = {"kind": kind, "operands": operands, "scope": scope_of(node), "shapes": shapes}
         for index, made in enumerate(parts):
-            own = {**attributes, "before": sizes[:index]}
+            own = {**attributes, "before": [shapes[one] for one in parts[:index]]}
             yield adapted(ADAPTERS, **said, attributes=own, result=made)
 
     def arguments(self, node: Any, version: int) -> tuple[dict[str, tuple[str, ...]], dict[str, Any]]:
         """Return the operands and the other arguments of an operator, with what is in operands of few numbers."""
         said = {one.name: self.onnx.helper.get_attribute_value(one) for one in node.attribute}
         texts = {name: own.decode(errors="replace") for name, own in said.items() if isinstance(own, bytes)}
-        attributes = {**said, **texts}
+        attributes = said | texts
         if (auto := attributes.pop("auto_pad", "NOTSET")) != "NOTSET":
             attributes["padding"] = auto.partition("_")[0].lower()
         if "kernel_shape" in attributes:

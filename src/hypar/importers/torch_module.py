@@ -5,12 +5,13 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from functools import partial
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from hypar.errors import ModelError
 from hypar.importers.formats import Samples, one_line, package
 from hypar.importers.imported import imported
-from hypar.importers.trace import Node, Trace, adapted, contraction, cut, matrix_product
+from hypar.importers.trace import Node, Trace, adapted, contraction, matrix_product
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -50,13 +51,12 @@ ADAPTERS: Mapping[str, Callable[[Node], Node]] = {
     "einsum": _einsum,
     "tensordot": lambda node: contraction(node, (node.get("dims_self"), node.get("dims_other"))),
     **dict.fromkeys(("transpose", "mt", "t", "numpy_t"), _transpose),
-    "slice": cut,
-    **dict.fromkeys(("select", "unbind"), partial(cut, op="part", drop=True)),
     **dict.fromkeys(("lstm", "gru", "rnn_tanh", "rnn_relu"), _recurrence),
 }
 
 DIVIDING = frozenset({"split", "split_with_sizes", "chunk", "unbind"})
 """Operations of several results, each of which stands for itself."""
+
 
 EMPTY = frozenset({"empty", "empty_like", "new_empty", "new_zeros", "zeros", "zeros_like"})
 """Operations whose result has no values that matter."""
@@ -119,7 +119,7 @@ def capture(module: Any, example: Sequence[Any], *, name: str, where: str) -> Tr
 
 def kind_of(node: Any) -> str:
     """Return the name of an operation, without its overload."""
-    return str(getattr(getattr(node.target, "overloadpacket", node.target), "__name__", node.target))
+    return str(getattr(node.target, "__name__", node.target)).partition(".")[0]
 
 
 class _Program:
@@ -127,27 +127,27 @@ class _Program:
 
     Attributes:
         alias: the value that a name stands for after operations in place.
-        parts: the copies into each tensor that was made empty along an axis, by their first element: value and size.
+        parts: the values copied into each tensor that was made empty along an axis, by their first element.
     """
 
     def __init__(self, torch: Any, module: Any, program: Any) -> None:
         self.torch, self.module, self.program = torch, module, program
         self.alias: dict[str, str] = {}
-        self.parts: dict[tuple[str, int], dict[int, tuple[str, int]]] = {}
+        self.nodes: list[Node] = []
+        self.parts: dict[tuple[str, int], dict[int, str]] = {}
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.classes: dict[tuple[str, ...], str] = {}
 
     def trace(self, name: str, where: str) -> Trace:
-        signature, state, nodes = self.program.graph_signature, self.program.state_dict, []
+        signature, state = self.program.graph_signature, self.program.state_dict
         inputs, fed, first = {*signature.user_inputs}, dict[str, str](), dict[int, str]()
         for node in self.program.graph.nodes:
             if "val" in node.meta:
                 self.shapes[node.name] = self.sizes(node)
             if node.name in inputs and isinstance(node.meta["val"], self.torch.Tensor):
                 fed[node.name] = str(node.meta["val"].dtype)
-            if node.op == "call_function" and (said := self.said(node)) is not None:
-                said |= {"result": node.name, "scope": self.scope(node), "shapes": self.shapes}
-                nodes.append(adapted(ADAPTERS, **said))
+            if node.op == "call_function":
+                self.add(node)
         results = [self.true(str(output)) for output in signature.user_outputs]
         if not results:
             raise ModelError(where, "found no tensor in what it returns", "a tensor")
@@ -157,7 +157,7 @@ class _Program:
         source = f"imported from PyTorch: {own_class.__module__}.{own_class.__qualname__}"
         return Trace.of(
             fed, formats, results, name=name, source=source, parameters=parameters, shapes=self.shapes,
-            nodes=tuple(nodes), classes=self.classes,
+            nodes=tuple(self.nodes), classes=self.classes,
         )  # fmt: skip
 
     def sizes(self, node: Any) -> tuple[int, ...]:
@@ -173,44 +173,41 @@ class _Program:
             name = self.alias[name]
         return name
 
-    def said(self, node: Any) -> dict[str, Any] | None:
-        """Return the kind of a node, its operands and its other arguments; None where it only names a value, or several."""
+    def add(self, node: Any) -> None:
+        """Add an operation, unless it only names a value, or several."""
         maker, index = node.args if node.target.__name__ == "getitem" else (node, None)
-        kind = kind_of(maker)
-        if index is not None and kind not in DIVIDING:
-            if index:
-                return {"kind": "getitem", "operands": {"input": (self.true(maker.name),)}, "attributes": {}}
+        kind, (operands, attributes) = kind_of(maker), self.arguments(maker)
+        if index == 0 and kind not in DIVIDING:
             self.alias[node.name] = maker.name
-            return None
+            return
         if node.meta.get("val") is None or (index is None and kind in DIVIDING):
-            return None
-        operands, attributes = self.arguments(maker)
-        if index is not None:
+            return
+        if index and kind not in DIVIDING:
+            kind, operands, attributes = "getitem", {"input": (self.true(maker.name),)}, {}
+        elif index is not None:
             attributes |= {"index": index, "before": [one.shape for one in maker.meta["val"][:index]]}
-        if kind == "copy_" and (joined := self.filled(node)) is not None:
-            return joined
-        if kind.endswith("_") and not kind.startswith("_") and operands:
+        elif kind == "copy_" and (sources := self.filled(node)):
+            kind, operands, attributes = "cat", {"tensors": sources}, {"dim": node.args[0].args[1]}
+        elif kind.endswith("_") and not kind.startswith("_") and operands:
             kind = kind.removesuffix("_")
             self.alias[self.true(next(iter(operands.values()))[0])] = node.name
-        return {"kind": kind, "operands": operands, "attributes": attributes}
+        said: dict[str, Any] = {"operands": operands, "attributes": attributes, "scope": self.scope(node)}
+        self.nodes.append(adapted(ADAPTERS, kind=kind, result=node.name, shapes=self.shapes, **said))
 
-    def filled(self, node: Any) -> dict[str, Any] | None:
-        """Return the concatenation that a copy completes: the last part of a tensor that was made empty."""
+    def filled(self, node: Any) -> tuple[str, ...]:
+        """Return what a copy completes a tensor of that was made empty, which is their concatenation; nothing if it does not."""
         part, source = node.args[:2]
-        if kind_of(part) != "slice" or kind_of(whole := part.args[0]) not in EMPTY:
-            return None
+        if kind_of(part) != "slice" or kind_of(whole := part.args[0]) not in EMPTY or len(part.args) > 4:
+            return ()
         _, axis, start = (*part.args, 0, 0)[:3]
-        parts = self.parts.setdefault((whole.name, axis), {})
-        parts[start or 0] = (self.true(source.name), self.shapes[part.name][axis])
-        end, sizes = 0, self.shapes[whole.name]
-        for begin, (_, size) in sorted(parts.items()):
-            end += size if begin == end else 0
-        if end != sizes[axis] or len(part.args) > len(("tensor", "axis", "start", "end")):
-            return None
-        self.shapes[node.name] = sizes
-        self.alias[whole.name] = node.name
-        sources = tuple(value for _, (value, _) in sorted(parts.items()))
-        return {"kind": "cat", "operands": {"tensors": sources}, "attributes": {"dim": axis}}
+        parts, sizes = self.parts.setdefault((whole.name, axis), {}), self.shapes[whole.name]
+        parts[start or 0] = self.true(source.name)
+        values = [value for _, value in sorted(parts.items())]
+        ends = accumulate((self.shapes[value][axis] for value in values), initial=0)
+        if [*ends] != [*sorted(parts), sizes[axis]]:
+            return ()
+        self.shapes[node.name], self.alias[whole.name] = sizes, node.name
+        return tuple(values)
 
     def arguments(self, node: Any) -> tuple[dict[str, tuple[str, ...]], dict[str, Any]]:
         """Return the values and the other arguments of a node by the names of its schema."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ Letters = tuple[int, ...]
 """A letter for each axis of a tensor; axes with one letter are the same index."""
 
 CHANNELS_FIRST = (0, 1, 2, 3)
+FACTORS, TRAINED = ("left", "right", "bias"), ("input", "weight", "bias")
 FRAMEWORKS = {
     "sub": ("rsub",),
     "multiply": ("mul",),
@@ -31,6 +32,14 @@ FRAMEWORKS = {
     "grouped": ("grouped_mm", "grouped_mm_fallback"),
     "broadcast": ("expand", "expand_as", "broadcast_in_dim"),
     "transpose": ("permute",),
+    "slice": ("split",),
+    "part": ("chunk", "split_with_sizes", "select", "unbind"),
+    "max_pool": ("maxpool", "window_max"),
+    "average_pool": ("avg_pool", "averagepool", "window_sum"),
+    "adaptive_max": ("adaptive_max_pool", "globalmaxpool"),
+    "adaptive_average": ("adaptive_avg_pool", "globalaveragepool"),
+    "resize": ("upsample", "upsample_nearest", "upsample_bilinear"),
+    "group_norm": ("instance_norm",),
     "dropout": ("feature_dropout",),
     "where": ("isnan", "select_n"),
     "concat": ("cat", "concatenate"),
@@ -67,6 +76,7 @@ OPERANDS = {
     "type_as": ("input",),
     "grouped": ("input", "weight"),
     "embedding": ("table", "tokens"),
+    **dict.fromkeys(("layer_norm", "rms_norm", "batch_norm", "group_norm"), TRAINED),
 }
 """The operands of operations whose rules read them by name, or read not all, in the order that all frameworks have."""
 
@@ -274,13 +284,12 @@ class Trace:
         are a sequence in place of rows where their axes change places.
         """
         dims = ("batch", "channels", "height", "width")
-        found = {2: dims[:2], 4: tuple(name for _, name in sorted(zip(self.layout, dims, strict=True)))}
+        image = tuple(name for _, name in sorted(zip(self.layout, dims, strict=True)))
+        found = {2: dims[:2], 3: (*dims[:2], dims[3]), 4: image, 5: (*dims[:2], "depth", *dims[2:])}
         convolved = {node.read[0] for node in self.nodes if node.op == "conv"}
-        ranks = {len(self.shapes[value]) for value in convolved.intersection(self.inputs)}
-        if not any(node.op == "transpose" and len(node.made) == 3 for node in self.nodes):
-            found[3] = ("batch", "channels", "width")
-        found[5] = (*dims[:2], "depth", *dims[2:])
-        return {rank: names for rank, names in found.items() if rank in {2, 4, *ranks}}
+        ranks = {2, 4, *(len(self.shapes[value]) for value in convolved.intersection(self.inputs))}
+        turned = {len(node.made) for node in self.nodes if node.op == "transpose"}
+        return {rank: names for rank, names in found.items() if rank in ranks - (turned & {3})}
 
     def elements(self, value: str) -> int:
         """Return the number of elements of a value."""
@@ -298,10 +307,6 @@ class Trace:
         square = (value for value, sizes in last.items() if len(sizes) > 1 and sizes[0] == sizes[1] > 1)
         return self.reached(square) - self.dependent
 
-    def causal(self, node: Node) -> bool:
-        """Return whether an operation hides later positions: says so, or reads what does."""
-        return bool(node.get("is_causal", False)) or not self.masks.isdisjoint(node.read)
-
 
 def matrix_letters(left: int, right: int) -> dict[str, Letters]:
     """Return the letters of a product of matrices with some axes before, of the ranks of its factors.
@@ -316,9 +321,6 @@ def matrix_letters(left: int, right: int) -> dict[str, Letters]:
         "right": (*before, inner, column)[-right:] if right > 1 else (inner,),
         "made": (*before, *[row] * (left > 1), *[column] * (right > 1)),
     }
-
-
-FACTORS, TRAINED = ("left", "right", "bias"), ("input", "weight", "bias")
 
 
 def matrix_product(node: Node, names: Sequence[str] = FACTORS, turned: Collection[str] = ()) -> Node:
@@ -346,68 +348,9 @@ def conv(node: Node, spec: Sizes = ()) -> Node:
     sizes, groups = found.sizes("weight"), node.get("groups", 1)
     first, _, *places = spec or range(len(sizes))
     turned = "transpose" in node.kind.lower() or bool(node.get("transposed", False))
+    own = {"kernel": [sizes[axis] for axis in places], "groups": groups, "transposed": turned}
     out = sizes[1] * groups if turned else sizes[first]
-    said = windows(node, [sizes[axis] for axis in places], 1)
-    said["padding"] = said["padding"] if len(spec) in {0, 4} else None
-    return found.called("conv", out=out, transposed=turned, groups=groups, **said)
-
-
-def pool(mode: str, node: Node) -> Node:
-    """Say a pool, whose sizes are those of the last axes."""
-    kernel = numbers(node.get("kernel"), len(node.made) - 2)
-    said = windows(node, kernel, kernel)
-    said["padding"] = said["padding"] if {*said["dilation"]} == {1} else None
-    return node.called("pool", mode=mode, ceil_mode=bool(node.get("ceil_mode")), **said)
-
-
-def resize(node: Node) -> Node:
-    """Say an interpolation, bilinear between the middles of elements or nearest; any other mode is left out."""
-    mode, place = node.get("mode", node.kind), node.get("coordinate_transformation_mode", "half_pixel")
-    smooth = place in {"half_pixel", "pytorch_half_pixel"} and not node.get("align_corners")
-    known = {"linear": "bilinear" if smooth else None, "cubic": None}
-    return node.called("resize", mode=known.get("linear" if "linear" in mode else mode, "nearest"))
-
-
-def windows(node: Node, kernel: list[int], stride: int | list[int]) -> dict[str, Any]:
-    """Return the arguments of an operation on windows, with a number for each dim, and a stride unless another is given.
-
-    The padding is that of both ends of each dim, None where no layer has it. It is given as one number, one for each dim, those
-    of the first ends and then the last ones, or as the word for as much as the sizes of the result need.
-    """
-    dims, given = len(kernel), node.get("padding", 0)
-    usual = {"stride": stride, "dilation": 1, "output_padding": 0}
-    said = {name: numbers(node.get(name) or number, dims) for name, number in usual.items()}
-    if not any(said["output_padding"]):
-        del said["output_padding"]
-    if isinstance(given, str) and given != "valid":
-        moves = zip(node.sizes()[2:], node.made[2:], kernel, said["stride"], said["dilation"], strict=True)
-        both = [max(0, (new - 1) * step + gap * (size - 1) + 1 - old) for old, new, size, step, gap in moves]
-        given = [one // 2 for one in both] + [-(-one // 2) for one in both]
-    ends = numbers(0 if given == "valid" else given, dims)
-    further = (node.get(name, 1) for name in ("lhs_dilation", "base_dilation", "batch_group_count"))
-    even = ends[dims:] in ([], ends[:dims]) and {one for own in further for one in numbers(own)} == {1}
-    plain = even and not node.get("output_shape") and not node.get("divisor_override")
-    return {"kernel": kernel, **said, "padding": ends[:dims] if plain else None}
-
-
-def norm(kind: str, node: Node) -> Node:
-    """Say a normalisation over the last axes, as many as are said or from one on; of channels in groups where it has these."""
-    rank = len(node.sizes())
-    last = len(node.get("normalized_shape", ())) or rank - node.get("axis", -1) % rank
-    groups = node.get("num_groups", 0) if kind == "group_norm" else None
-    over = [-1 - place for place in range(last)]
-    return node.called("norm", TRAINED, kind=kind, over=over, groups=groups)
-
-
-def cut(node: Node, op: str = "slice", *, drop: bool = False, **said: int) -> Node:
-    """Say consecutive elements of an axis, or one without its axis: the first one, from the end if negative, or behind parts ``before``."""
-    usual, sizes, before = {"axis": 0, "start": 0, "step": 1}, node.sizes(), node.get("before", ())
-    axis, start, step = (said.get(name, node.get(name, number)) for name, number in usual.items())
-    axis %= len(sizes)
-    start = min(start + sizes[axis] * (start < 0), sizes[axis])
-    if before and not drop:
-        start = sum(one[axis] for one in before)
-    return node.called(op, axis=axis if step == 1 else None, start=start, drop=drop)
+    return replace(found, attributes={**node.attributes, **own, "out": out})
 
 
 def numbers(value: Any, dims: int = 1) -> list[int]:
@@ -416,19 +359,9 @@ def numbers(value: Any, dims: int = 1) -> list[int]:
     return [int(item) for item in (list(items) * dims if len(items) == 1 else items)]
 
 
-ADAPTIVE = partial(Node.called, op="adaptive_pool")
 ADAPTERS: Mapping[str, Callable[[Node], Node]] = {
     **dict.fromkeys(("conv", "conv_transpose", "convolution", "convtranspose"), conv),
     **dict.fromkeys(("matmul", "mm", "bmm", "mv"), matrix_product),
-    "split": cut,
-    **dict.fromkeys(("chunk", "split_with_sizes"), partial(cut, op="part")),
-    **dict.fromkeys(("max_pool", "maxpool", "window_max"), partial(pool, "max")),
-    **dict.fromkeys(("avg_pool", "averagepool", "window_sum"), partial(pool, "average")),
-    **dict.fromkeys(("adaptive_avg_pool", "globalaveragepool"), partial(ADAPTIVE, mode="average")),
-    **dict.fromkeys(("adaptive_max_pool", "globalmaxpool"), partial(ADAPTIVE, mode="max")),
-    **dict.fromkeys(("resize", "upsample", "upsample_nearest", "upsample_bilinear"), resize),
-    "instance_norm": partial(norm, "group_norm"),
-    **{kind: partial(norm, kind) for kind in ("layer_norm", "rms_norm", "batch_norm", "group_norm")},
     **dict.fromkeys(
         ("clip", "hardtanh"),
         lambda node: node.called("relu6" if (node.get("min"), node.get("max")) == (0, 6) else "clip"),

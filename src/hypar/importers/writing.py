@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
-from itertools import count, groupby
+from itertools import chain, count, groupby
 from string import ascii_lowercase
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hypar.importers.layers import BATCH, Atoms, Axis
+from hypar.importers import atoms
+from hypar.importers.layers import shape_of
 from hypar.importers.sequences import scores_of
 from hypar.network.modelfile import MOST_REPEATS
 from hypar.registry import load_plugin
@@ -16,6 +16,7 @@ from hypar.registry import load_plugin
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+    from hypar.importers.atoms import Atom, Axis
     from hypar.importers.layers import LayerDraft
 
 NAMES = {
@@ -25,108 +26,76 @@ NAMES = {
 """Names of the dims in fields of an op, but for the vocabulary, which is the largest table."""
 
 
-def named(drafts: Sequence[LayerDraft], atoms: Atoms) -> tuple[tuple[LayerDraft, ...], dict[str, int]]:
-    """Return layers whose fields have the names of dims, and the dims whose sizes they need."""
-    names = _Names(drafts, atoms)
-    return tuple(replace(draft, fields=names.fields(draft)) for draft in drafts), names.needed
+def _name_dims(drafts: Sequence[LayerDraft]) -> dict[str, int]:
+    """Name the dims of layers, none as another of another size or beside it in a tensor; return the sizes of names, but of images'."""
+    beside: dict[Atom, set[Atom]] = {}
+    for draft in drafts:
+        factors = [atom for read in draft.reads for atom in dims_of(read.made) if draft.op == "matmul"]
+        for together in (dims_of(draft.made), factors):
+            for atom in together:
+                beside.setdefault(atom, set()).update(together)
+    sizes: dict[str, int] = {}
+    for axis, base in _wanted(drafts, sizes):
+        for atom in dims_of(axis):
+            if not atom.name:
+                taken = {other.name for other in beside.get(atom, ())}
+                ends = ("_" + letter * times for times in count(1) for letter in ascii_lowercase[1:])
+                names = (base + end for end in chain([""], ends))
+                known = (name for name in names if sizes.get(name, atom.size) == atom.size)
+                atom.name = next(name for name in known if name not in taken)
+                sizes[atom.name] = atom.size
+    return sizes
 
 
-class _Names:
-    """Gives names; ``of`` holds that of each atom, ``beside`` the atoms of the tensors that have one, ``needed`` dims with sizes."""
+def _wanted(drafts: Sequence[LayerDraft], sizes: Mapping[str, int]) -> Iterator[tuple[Axis, str]]:
+    """Yield axes with the name that each of their atoms should have, the surest first."""
+    for op in ("attention", "matmul"):
+        yield from (pair for draft in drafts if draft.op == op for pair in _of_attention(draft))
+    tables = [draft.roles["over"] for draft in drafts if draft.op == "embedding"]
+    largest = max(map(atoms.size, tables), default=0)
+    yield from ((over, "vocab") for over in tables if atoms.size(over) == largest)
+    for op, names in NAMES.items():
+        own = [draft for draft in drafts if draft.op == op]
+        yield from ((draft.roles[field], name) for draft in own for field, name in names.items())
+        yield from ((read.dims[:1], "sequence") for draft in own for read in draft.reads)
+    normed = (draft for draft in drafts if draft.op in {"add", "layer_norm", "rms_norm"})
+    yield from ((draft.dims[-1:], "hidden") for draft in normed)
+    # Dims that another linear layer contracts are of a perceptron, the last ones classes.
+    linear = [draft.roles for draft in drafts if draft.op == "linear"]
+    read = {atom for roles in linear for atom in atoms.leaves(roles.get("contracted", ()))}
+    for atom in atoms.leaves(atom for roles in linear for atom in roles.get("out", ())):
+        last = "vocab" if atom.size == sizes.get("vocab") else "classes"
+        yield (atom,), "ff" if atom in read else last
+    for draft in drafts:
+        yield draft.dims[-1:], "features"
+        yield draft.dims, "sequence"
+    yield from ((axis, "features") for draft in drafts for axis in draft.roles.values())
 
-    def __init__(self, drafts: Sequence[LayerDraft], atoms: Atoms) -> None:
-        self.drafts, self.atoms = drafts, atoms
-        self.of: dict[int, str] = {}
-        self.sizes: dict[str, int] = {}
-        self.needed: dict[str, int] = {}
-        self.tensors = [self.dims(draft.dims) for draft in drafts]
-        self.beside: dict[int, set[int]] = {}
-        for draft, dims in zip(drafts, self.tensors, strict=True):
-            factors = [atom for read in draft.reads for atom in self.tensors[read] if draft.op == "matmul"]
-            for together in (dims, factors):
-                for atom in together:
-                    self.beside.setdefault(atom, set()).update(together)
-        for axis, name in self.wanted():
-            for atom in self.dims(axis):
-                if atom not in self.of:
-                    self.give(atom, atoms.fixed.get(atom, name))
 
-    def dims(self, axis: Iterable[int]) -> Axis:
-        return tuple(self.atoms.first(atom) for atom in self.atoms.leaves(axis))
+def _of_attention(draft: LayerDraft) -> Iterator[tuple[Axis, str]]:
+    """Yield the dims of an attention, and of one between two sequences: two products with a softmax between."""
+    reads, over = draft.reads, dims_of(draft.roles.get("over", ()))
+    if draft.op == "matmul":
+        scores, between = scores_of(reads[0])
+        if scores.op != "matmul" or not between:
+            return
+        reads = (*scores.reads, reads[1])
+    queries, keys, values, *further = (dims_of(read.made) for read in reads)
+    if draft.op == "matmul":
+        apart = (atom for atom in queries if atom not in (*keys, *values))
+        over = (*sum(zip(draft.roles["over"], draft.others["over"], strict=True), ()), *apart)
+    yield over, "sequence"
+    yield from ((dims[-1:], "head_dim") for dims in (queries, keys, values))
+    yield from ((dims[-1:], "rope_dim") for dims in further)
+    shared = tuple(atom for atom in keys[:-1] if atom not in over)
+    grouped = tuple(atom for atom in queries[:-1] if atom not in (*over, *shared))
+    yield shared, "kv_heads" if grouped else "heads"
+    yield grouped, "group" if shared else "heads"
 
-    def give(self, atom: int, base: str) -> None:
-        """Name an atom, as no other of another size or beside it in a tensor is named."""
-        size, fixed = self.atoms.size((atom,)), atom in self.atoms.fixed
-        taken = {self.of[other] for other in self.beside.get(atom, ()) if other in self.of}
-        name, letters = base, iter(ascii_lowercase[1:])
-        while name in taken or (not fixed and self.sizes.get(name, size) != size):
-            letter = next(letters, None)
-            name = f"{base}_{letter}" if letter else f"{name}_x"
-        self.of[atom] = name
-        if not fixed:
-            self.sizes[name] = size
 
-    def wanted(self) -> Iterator[tuple[Axis, str]]:
-        """Yield axes with the name that each of their atoms should have, the surest first."""
-        yield from (((atom,), name) for atom, name in self.atoms.fixed.items() if atom != BATCH)
-        for op in ("attention", "matmul"):
-            yield from (pair for draft in self.drafts if draft.op == op for pair in self.of_attention(draft))
-        tables = [draft.roles["over"] for draft in self.drafts if draft.op == "embedding"]
-        largest = max(map(self.atoms.size, tables), default=0)
-        yield from ((over, "vocab") for over in tables if self.atoms.size(over) == largest)
-        for op, names in NAMES.items():
-            own = [draft for draft in self.drafts if draft.op == op]
-            yield from ((draft.roles[field], name) for draft in own for field, name in names.items())
-            yield from ((self.tensors[read][:1], "sequence") for draft in own for read in draft.reads)
-        for draft, dims in zip(self.drafts, self.tensors, strict=True):
-            if draft.op in {"add", "layer_norm", "rms_norm"}:
-                yield dims[-1:], "hidden"
-        yield from self.of_linear()
-        for dims in self.tensors:
-            yield dims[-1:], "features"
-            yield dims, "sequence"
-        yield from ((axis, "features") for draft in self.drafts for axis in draft.roles.values())
-
-    def of_attention(self, draft: LayerDraft) -> Iterator[tuple[Axis, str]]:
-        """Yield the dims of an attention, and of one between two sequences: two products with a softmax between."""
-        reads, over = draft.reads, self.dims(draft.roles.get("over", ()))
-        if draft.op == "matmul":
-            number, between = scores_of(self.drafts, reads[0])
-            if self.drafts[number].op != "matmul" or not between:
-                return
-            reads = (*self.drafts[number].reads, reads[1])
-        queries, keys, values, *further = (self.tensors[read] for read in reads)
-        if draft.op == "matmul":
-            apart = (atom for atom in queries if atom not in (*keys, *values))
-            over = (*sum(zip(draft.roles["over"], draft.others["over"], strict=True), ()), *apart)
-        yield over, "sequence"
-        yield from ((dims[-1:], "head_dim") for dims in (queries, keys, values))
-        yield from ((dims[-1:], "rope_dim") for dims in further)
-        shared = tuple(atom for atom in keys[:-1] if atom not in over)
-        grouped = tuple(atom for atom in queries[:-1] if atom not in (*over, *shared))
-        yield shared, "kv_heads" if grouped else "heads"
-        yield grouped, "group" if shared else "heads"
-
-    def of_linear(self) -> Iterator[tuple[Axis, str]]:
-        """Yield the dims of linear layers: those that another one contracts are of a perceptron, the last ones classes."""
-        layers = [draft.roles for draft in self.drafts if draft.op == "linear"]
-        read = {atom for roles in layers for atom in self.atoms.leaves(roles.get("contracted", ()))}
-        for roles in layers:
-            for atom in self.atoms.leaves(roles.get("out", ())):
-                last = "vocab" if self.atoms.size((atom,)) == self.sizes.get("vocab") else "classes"
-                yield (atom,), "ff" if atom in read else last
-
-    def fields(self, draft: LayerDraft) -> dict[str, Any]:
-        """Return the fields of a layer with those that name dims, unless these are named by default."""
-        found = draft.named(lambda axis: [self.of[atom] for atom in self.dims(axis)])
-        for field in load_plugin("ops", draft.op).sized:
-            axis = self.atoms.leaves(draft.roles.get(field, ()))
-            sizes = {self.of[self.atoms.first(atom)]: self.atoms.size((atom,)) for atom in axis}
-            if self.atoms.fixed.keys().isdisjoint(axis):
-                self.needed |= sizes
-            else:  # no dims of the file
-                found[field] = sizes
-        return {**found, **draft.fields}
+def dims_of(axis: Axis) -> Axis:
+    """Return the atoms that have the names of those of an axis."""
+    return tuple(atom.first for atom in atoms.leaves(axis))
 
 
 UNNAMED = {"relu", "gelu", "silu", "flatten", "dropout", "softmax", "pointwise", "input", "cross_entropy"}
@@ -136,25 +105,36 @@ LONGEST_NAME = 90
 CONTAINERS = frozenset({"", "Sequential", "ModuleList", "ModuleDict"})
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
+class _Row(NamedTuple):
     """A layer, or modules one behind the other, whose layers are equal and read what the module before gives.
 
-    ``members`` are the layers of the first one, which read the layers ``reads``; ``last`` is that of the last one.
+    ``members`` are the layers of the first of ``turns`` modules.
     """
 
     path: tuple[str, ...]
     members: range
-    reads: tuple[int, ...]
-    last: int
     turns: int = 1
+
+    @property
+    def last(self) -> int:
+        return self.members.start + self.turns * len(self.members) - 1
 
 
 def content(drafts: Sequence[LayerDraft], classes: Mapping[tuple[str, ...], str]) -> dict[str, Any]:
-    """Return the ``blocks`` and the ``layers`` of a model file."""
+    """Return the ``dims``, the ``blocks`` and the ``layers`` of a model file, after giving layers the fields that name dims."""
+    known, needed = _name_dims(drafts), dict[str, int]()
+    for draft in drafts:
+        found = draft.named()
+        for field in load_plugin("ops", draft.op).sized:
+            sizes = shape_of(atoms.leaves(draft.roles.get(field, ())))
+            if sizes.keys() <= known.keys():
+                needed |= sizes
+            else:  # no dims of the file
+                found[field] = sizes
+        draft.fields = {**found, **draft.fields}
     writer = _Writer(drafts, classes)
     layers = writer.entries([*writer.rows(range(len(drafts)), 0)])
-    return {**({"blocks": writer.blocks} if writer.blocks else {}), "layers": layers}
+    return {"dims": needed, "blocks": writer.blocks, "layers": layers}
 
 
 class _Writer:
@@ -166,31 +146,33 @@ class _Writer:
         self.block_of: dict[str, str] = {}
         self.ops: dict[tuple[str, ...], set[str]] = {}
         self.last_reader: dict[int, int] = {}
+        self.number = {draft: number for number, draft in enumerate(drafts)}
+        self.reads = [tuple(self.number[read] for read in draft.reads) for draft in drafts]
         for number, draft in enumerate(drafts):
             self.ops.setdefault(draft.node.scope, set()).add(draft.op)
-            self.last_reader |= dict.fromkeys(draft.reads, number)
+            self.last_reader |= dict.fromkeys(self.reads[number], number)
         self.containers = {scope[:depth] for scope in self.ops for depth in range(len(scope))}
 
-    def layer(self, number: int) -> _Row:
-        return _Row(
-            self.drafts[number].node.scope, range(number, number + 1), self.drafts[number].reads, number
-        )
+    def read(self, row: _Row) -> tuple[int, ...]:
+        """Return the layers that a row reads, of several layers each once."""
+        outer = (one for number in row.members for one in self.reads[number] if one not in row.members)
+        return tuple(dict.fromkeys(outer)) if len(row.members) > 1 else self.reads[row.last]
+
+    def layers(self, numbers: Iterable[int]) -> list[_Row]:
+        return [_Row(self.drafts[number].node.scope, range(number, number + 1)) for number in numbers]
 
     def rows(self, numbers: range, depth: int) -> Iterator[_Row]:
         """Yield layers one by one but for the longest runs of equal modules, the outermost first."""
         found: list[_Row] = []
         for path, group in groupby(numbers, lambda number: self.drafts[number].node.scope[: depth + 1]):
             first, *rest = group
-            members = range(first, first + len(rest) + 1)
+            row = _Row(path, range(first, first + len(rest) + 1))
             if len(path) <= depth:
-                found += map(self.layer, members)
-                continue
-            reads = (read for number in members for read in self.drafts[number].reads if read not in members)
-            row = _Row(path, members, tuple(dict.fromkeys(reads)), members[-1])
-            if found and self.follows(found[-1], row):
-                run = found.pop()
-                row = replace(run, last=row.last, turns=run.turns + 1)
-            found.append(row)
+                found += self.layers(row.members)
+            elif found and self.follows(found[-1], row):
+                found[-1] = found[-1]._replace(turns=found[-1].turns + 1)
+            else:
+                found.append(row)
         for row in found:
             alone = row.turns == 1 and len(row.path) > depth
             yield from self.rows(row.members, depth + 1) if alone else [row]
@@ -200,9 +182,9 @@ class _Writer:
         inner = ((one, own.members) for own in (run, row) for one in own.members[:-1])
         return (
             run.turns < MOST_REPEATS
-            and len(row.members) > 1 == len(run.reads)
+            and len(row.members) > 1 == len(self.read(run))
             and run.path[:-1] == row.path[:-1]
-            and row.reads == (run.last,)
+            and self.read(row) == (run.last,)
             and self.last_reader[run.last] in row.members
             and self.form(run) == self.form(row)
             and all(self.last_reader.get(one) in members for one, members in inner)
@@ -210,8 +192,8 @@ class _Writer:
 
     def form(self, run: _Row) -> str:
         """Return what the modules of a run have in common: ops, fields and wiring."""
-        start, drafts = run.members.start, (self.drafts[number] for number in run.members)
-        wired = ((draft, [max(read - start, -1) for read in draft.reads]) for draft in drafts)
+        members = ((self.drafts[number], self.reads[number]) for number in run.members)
+        wired = ((draft, [max(read - run.members.start, -1) for read in reads]) for draft, reads in members)
         return repr([(draft.op, sorted(draft.fields.items()), reads) for draft, reads in wired])
 
     def entries(
@@ -219,7 +201,8 @@ class _Writer:
     ) -> list[dict[str, Any]]:
         """Return the entries of a list; ``read`` is the layer that the list of a block knows as ``input``."""
         before = [read, *(row.last for row in rows)]
-        wired = [() if row.reads == (last,) else row.reads for row, last in zip(rows, before, strict=False)]
+        pairs = zip(map(self.read, rows), before, strict=False)
+        wired = [() if reads == (last,) else reads for reads, last in pairs]
         wanted = {one for reads in wired for one in reads}
         called = {} if read is None else {read: "input"}
         found: list[dict[str, Any]] = []
@@ -227,10 +210,9 @@ class _Writer:
             name = _free(self.name(row, path), called.values())
             entry = self.entry(row, name, named=row.last in wanted)
             tied = self.drafts[row.last].tied if row.turns == 1 else None
-            if tied in called:
-                entry["weight"] = called[tied]
-            inputs = [called[one] for one in reads]
-            if inputs:
+            if tied is not None and self.number[tied] in called:
+                entry["weight"] = called[self.number[tied]]
+            if inputs := [called[one] for one in reads]:
                 entry["inputs"] = inputs[0] if len(inputs) == 1 else inputs
             found.append(entry)
             called[row.last] = name
@@ -260,8 +242,8 @@ class _Writer:
             base = "_".join(run.path) if kind in CONTAINERS else kind
             base = _word(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", base).lower()) or "block"
             name = self.block_of[form] = _free(base, self.block_of.values())
-            layers = [self.layer(number) for number in run.members]
-            self.blocks[name] = {"layers": self.entries(layers, run.path, *run.reads)}
+            layers = self.layers(run.members)
+            self.blocks[name] = {"layers": self.entries(layers, run.path, *self.read(run))}
         return self.block_of[form]
 
 

@@ -86,11 +86,7 @@ class Op(Record):
         - ``read``, the axes of each input besides windows: by default its dims;
         - ``trained``, the axes of each trained tensor;
         - ``elements``, what the first input counts as, if not its own;
-        - ``products``, the loop dims of each product of inputs that it makes one after the other, and ``fraction``, the part of
-          their multiplications that is computed, from 0 to 1: without ``products`` of one product of all loop dims;
-        - ``more``, elements that each phase moves besides inputs, outputs and what is kept, forward and backward;
-        - ``passes``, whether the error of each input is that of the output, or a part of it;
-        - ``together``, axes of the first input that its maker may not divide, and ``whole``, loop dims that no choice divides.
+        - ``fraction`` without ``products`` of one product of all loop dims.
         """
         return {}
 

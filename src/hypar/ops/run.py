@@ -68,8 +68,8 @@ class Run:
 
     def forward(self) -> Array:
         """Return the output's elements; where dims are contracted the piece's terms, without the bias."""
-        made = self._made(self.value(self))
-        return put(self.nest.result.shape, made.value, *self.boxes(self.nest.result))
+        made, boxes = self.value(self).ordered(self.nest.result.dims), self.boxes(self.nest.result)
+        return put(self.nest.result.shape, made.value.reshape(*made.devices, *map(len, boxes[0])), *boxes)
 
     def backward(self, error: Array) -> dict[str, Array]:
         """Return the piece's terms of each operand's error, by its name; whole gradients where ``back_sums`` has their sums."""
@@ -85,18 +85,13 @@ class Run:
 
     def _errors(self, made: Var, error: Array, parts: Mapping[str, tuple[Var, Operand]]) -> dict[str, Array]:
         """Return the errors of parts of tensors, each of the whole size; 0 where nothing carries one back."""
-        output, found = take(error, *self.boxes(self.nest.result)), {}
-        backs = errors_of(self._made(made), output, [own for own, _ in parts.values()])
+        output, found, dims = take(error, *self.boxes(self.nest.result)), {}, self.nest.result.dims
+        sizes = [len(self._index(dim, self.pieces[0])) for dim in dims]
+        output = output.reshape(*output.shape[: len(self.pieces) > 1], *sizes)
+        backs = errors_of(made.ordered(dims), output, [own for own, _ in parts.values()])
         for back, (name, (own, whole)) in zip(backs, parts.items(), strict=True):
             errors = np.zeros(own.value.shape) if back is None else back
             found[name] = put(whole.shape, errors, *self.boxes(whole))
-        return found
-
-    def _made(self, value: Var) -> Var:
-        """Return a value with the axes of the op's output."""
-        found = value.ordered(self.nest.result.dims)
-        for axis, own in self.nest.result.axes.items():
-            found = found.merged(own.dims, f"output {axis}") if len(own.dims) > 1 else found
         return found
 
     @property

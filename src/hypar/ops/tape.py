@@ -110,20 +110,12 @@ class Var:
     def max(self, over: Sequence[str]) -> Var:
         """Return the largest element over some dims, NaN above all numbers; the first of equal ones gets the error."""
         kept = [dim for dim in self.dims if dim not in over]
-        first = self.ordered([*over, *kept]).merged(over, "places")
-        axis = len(first.devices)
-        places = np.arange(first.value.shape[axis]).reshape(-1, *[1] * len(kept))
-        largest = first.value.argmax(axis, keepdims=True) == places
-        return first.map(lambda own: np.where(largest, own, 0.0), lambda _: largest).sum(["places"])
-
-    def merged(self, dims: Sequence[str], name: str) -> Var:
-        """Return it with dims beside each other as one."""
-        first, shape = self.dims.index(dims[0]), self.value.shape
-        at = len(self.devices) + first
-        behind = at + len(dims)
-        value = self.value.reshape(*shape[:at], math.prod(shape[at:behind]), *shape[behind:])
-        names = (*self.dims[:first], name, *self.dims[first + len(dims) :])
-        return Var(names, value, (self, lambda error: error.reshape(shape)))
+        turned, axis = self.ordered([*over, *kept]), len(self.devices)
+        shape, behind = turned.value.shape, axis + len(over)
+        flat = turned.value.reshape(*shape[:axis], math.prod(shape[axis:behind]), *shape[behind:])
+        places = np.arange(flat.shape[axis]).reshape(-1, *[1] * len(kept))
+        largest = (flat.argmax(axis, keepdims=True) == places).reshape(shape)
+        return turned.map(lambda own: np.where(largest, own, 0.0), lambda _: largest).sum(over)
 
     def gather(self, dim: str, places: Indices, dims: Sequence[str], border: float = 0.0) -> Var:
         """Return its elements along a dim at an array of places over other dims; at -1 it is the border.

@@ -36,9 +36,9 @@ class Linear(Weighted):
     def _refusals(self) -> dict[str, bool]:
         given = {"in": self.contracted, "weight": self.weight, "each": self.each}
         beside = [name for name, own in given.items() if own is not None and self.out is None]
+        both = (self.out_features is None) is (self.out is None)
         return {
-            "one of out_features and out; give one of them": (self.out_features is None)
-            is (self.out is None),
+            "one of out_features and out; give one of them": both,
             f"{' and '.join(beside)} stands beside out alone, not beside out_features": bool(beside),
         }
 

@@ -96,10 +96,8 @@ class Pointwise(Elementwise):
             return super()._facts(shape)
         need(shape, ["channels"])
         window = Window(kernel=NEIGHBOURS, padding=NEIGHBOURS // 2)
-        return {
-            "windows": {"channels": window},
-            "saved": Saved(input=True, elements=math.prod(shape.values())),
-        }
+        saved = Saved(input=True, elements=math.prod(shape.values()))
+        return {"windows": {"channels": window}, "saved": saved}
 
 
 class Dropout(Op):
