@@ -22,7 +22,6 @@ from hypar.planning.uneven.split import (
     settled,
     settled_costs,
 )
-from hypar.planning.uneven.tree import state_above
 from hypar.sharding.amounts.counted import outermost
 from hypar.sharding.amounts.factors import Offered
 from hypar.sharding.conventions import BY_LEVELS
@@ -62,7 +61,7 @@ def fork_at(
         rates=tuple(paid),
         slowest=slowest,
         solver=load_solver(solver),
-        entered=state_above(cut_graph, convention) or outermost(cut_graph, convention, tied=False),
+        entered=outermost(cut_graph, convention, tied=False),
     )
 
 
@@ -85,7 +84,8 @@ def costs_of(split: UnevenSplit, assignment: Assignment, own: Sequence[tuple[flo
     taken = [*zip(chosen, own, strict=True)]
     for at, offer in enumerate(taken):
         total = [
-            a + float(b) for a, (b,) in zip(total, split.layer_costs(at, Offered.of([offer])), strict=True)
+            a + float(b)
+            for a, (b,) in zip(total, split.layer_costs(at, Offered.of([offer])).sum(axis=0), strict=True)
         ]
     for at, tensor in enumerate(split.graph.tensors):
         moved = split.tensor_costs(
@@ -129,7 +129,7 @@ def costed_alike(split: UnevenSplit, own: tuple[float, ...]) -> Quadratics:
     every = quadratics_of(split)
     for at, (options, node) in enumerate(zip(split.options, every.nodes, strict=True)):
         for pick, choice in enumerate(options):
-            (costs,) = split.layer_costs(at, Offered.of([(choice, own)])).T
+            (costs,) = split.layer_costs(at, Offered.of([(choice, own)])).sum(axis=0).T
             assert times_at(node[:, :, pick], own) == pytest.approx(costs.tolist(), rel=1e-9)
     for at, (tensor, edge) in enumerate(zip(split.graph.tensors, every.edges, strict=True)):
         pairs = itertools.product(

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import repeat
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from hypar.costs.graphs.tables import Tables
 from hypar.planning.records import Leaf
 from hypar.planning.replay import costed_node
 from hypar.planning.resolved import Resolved
 from hypar.planning.sources import require_groups
 from hypar.planning.stages.running import Staging
+from hypar.planning.uneven.split import fixed
 from hypar.sharding.amounts.factors import Offered
-from hypar.solve.cost_graph import CostGraph
-from hypar.solve.edge import Costs, Edge
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from hypar.costs.graphs.tables import Tables
     from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
     from hypar.network.graph import LayerGraph
@@ -33,6 +31,8 @@ if TYPE_CHECKING:
     from hypar.schedule.lanes import Lane
     from hypar.sharding.amounts.counted import State
     from hypar.sharding.placement import Choice, Options
+    from hypar.solve.cost_graph import CostGraph
+    from hypar.solve.edge import Costs
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -42,19 +42,19 @@ class LevelChoices:
     ``free`` are the options of each layer in the space; the one ``chosen`` may be none of them, as by a pin. ``level`` is 0
     for the outermost, ``ways`` the number of its groups, and ``group`` the one that is divided on a heterogeneous machine,
     else empty. Planned ``jointly``, the plan weighs the levels below too. ``costed`` makes the costs of all ``options``,
-    ``items`` returns a layer's own, item by item. Unless the level's cost ``adds_up``, the slowest group counts, which may
+    ``items`` returns those of single layers, item by item. Unless the level's cost ``adds_up``, the slowest group counts, which may
     be another one anew.
     """
 
     layers: Sequence[PlanNode]
     free: Sequence[Options]
-    chosen: Options
+    chosen: Sequence[Choice]
     level: int
     ways: int
     group: str
     jointly: bool
     costed: Callable[[], CostGraph]
-    items: Callable[[int], dict[str, Costs]]
+    items: Callable[[Sequence[int]], dict[str, Costs]]
     adds_up: bool = True
 
     @cached_property
@@ -96,37 +96,25 @@ def choices_by_level(
 
 
 def _in_leaf(plan: Plan, question: Question, lane: Lane, group: str) -> Iterator[LevelChoices]:
-    free, sizes = _beside(question, lane), question.outermost()
-    options = tuple(map(tuple, map(map, repeat(_with), free, lane.choices)))
-    question = replace(question, options=options, sizes=())
+    above = question.outermost()
     for level in question.levels:
-        index, ways, chosen = level.index, level.ways, tuple([own[level.index] for own in lane.choices])
-        tables = question.tables(index, index + 1, sizes)
+        at, ways, chosen = level.index, level.ways, [own[level.index] for own in lane.choices]
+        # Those that can run beside the choices at the other levels.
+        free = [question.left(node, at, (*own[:at], *own[at + 1 :])) for node, own in enumerate(lane.choices)]
+        options = [(own,) for own in map(_with, free, chosen)]
+        tables = Tables(question.cost, question.graph, [level], options, above)
         yield LevelChoices(
             layers=question.graph.layers,
-            free=[at_layer[index] for at_layer in free],
+            free=free,
             chosen=chosen,
-            level=lane.depth + index,
+            level=lane.depth + at,
             ways=ways,
             group=lane.name or group,
             jointly=plan.search == "joint" and not level.innermost,
             costed=tables.built,
-            items=partial(_items, tables),
+            items=partial(tables.items, 0),
         )
-        sizes = question.below(sizes, chosen, ways)
-
-
-def _beside(question: Question, lane: Lane) -> list[list[Options]]:
-    """Return the options of each layer at each level that can run beside its choices at the others."""
-    return [
-        [question.left(node, at, (*own[:at], *own[at + 1 :])) for at in range(len(own))]
-        for node, own in enumerate(lane.choices)
-    ]
-
-
-def _items(tables: Tables, node: int) -> dict[str, Costs]:
-    """Return the cost of each option inside a layer item by item, ``[tuples above, options]``."""
-    return {name: costs[0] for name, costs in tables.items(0, [node]).items()}
+        above = question.below(above, chosen, ways)
 
 
 def _in_tree(
@@ -137,36 +125,25 @@ def _in_tree(
         if node.question is not None:
             yield from _in_leaf(plan, node.question, node.lane, root)
         return
-    entered = planner.state_above(node.graph) if entered is None else entered
     yield _uneven(planner, node, entered)
-    for below, state in zip(node.below, node.states(entered), strict=True):
+    for below, state in zip(node.below, planner.states(node, entered), strict=True):
         yield from _in_tree(plan, planner, below, state)
 
 
 def _uneven(planner: Planner, branch: Branching, entered: State | None) -> LevelChoices:
     """Return the choices of an uneven split at a plan's shares: the costs of its late group, or of all if they add up."""
     split = planner.split_of(branch, entered)
-    weights = np.ones(len(split.rates))
-    if branch.slowest:
-        weights = np.eye(len(split.rates))[branch.late]
-    free, chosen = planner.options_of(branch), tuple([choice for choice, _ in branch.taken])
+    weights = [float(at == branch.late or not branch.slowest) for at in range(len(split.rates))]
+    free, chosen = planner.options_of(branch), [choice for choice, _ in branch.taken]
     offers = [
-        Offered.of([(choice, shares) for choice in _with(options, own)])
+        tuple([(choice, shares) for choice in _with(options, own)])
         for options, (own, shares) in zip(free, branch.taken, strict=True)
     ]
 
-    weighed = partial(np.tensordot, weights, axes=1)
-
-    def costed() -> CostGraph:
-        nodes, edges = split.tables(offers)
-        pairs = zip(split.graph.tensors, edges, strict=True)
-        made = (Edge.dense(tensor.producer, tensor.consumer, weighed(costs)) for tensor, costs in pairs)
-        return CostGraph(nodes=tuple(map(weighed, nodes)), edges=tuple(made))
-
-    def items(node: int) -> dict[str, Costs]:
-        computed = weighed(split.work(split.graph.layers[node], offers[node]))
-        sums = {"sums": weighed(split.layer_costs(node, offers[node])) - computed}
-        return {"compute": computed, **sums} if computed.any() else sums
+    def items(nodes: Sequence[int]) -> dict[str, Costs]:
+        costs = split.layer_costs(nodes[0], Offered.of(offers[nodes[0]]))
+        computed, sums = (np.tensordot(weights, own, axes=1) for own in reversed(costs))
+        return {"compute": computed, "sums": sums} if computed.any() else {"sums": sums}
 
     return LevelChoices(
         layers=branch.graph.layers,
@@ -176,7 +153,7 @@ def _uneven(planner: Planner, branch: Branching, entered: State | None) -> Level
         ways=len(branch.machine.groups),
         group=branch.name,
         jointly=True,
-        costed=costed,
+        costed=lambda: fixed(split, offers).problem(weights, weights),
         items=items,
         adds_up=not split.slowest,
     )

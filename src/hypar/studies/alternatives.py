@@ -156,7 +156,7 @@ def _alternatives(own: LevelChoices, node: int, least: Costs | None) -> tuple[Al
         elif edge.source == node:
             sent += edge.beside(1, picked[edge.target])
     total = own.problem.nodes[node] + received + sent
-    parts = {name: part.reshape(-1) for name, part in own.items(node).items()}
+    parts = {name: part.reshape(-1) for name, part in own.items([node]).items()}
     more = None
     if least is not None:  # a difference within rounding is none
         more = np.where(np.isclose(least, least.min(), 1e-12, 0), 0, least - least.min())

@@ -26,7 +26,7 @@ from hypar.planning.question import (
 from hypar.planning.records import Leaf, claim_of, limits_of, pins_text, plan_of
 from hypar.planning.uneven.search import SplitSearch, fits
 from hypar.planning.uneven.split import UnevenSplit, settled_costs
-from hypar.planning.uneven.tree import Branching, splits_of, state_above
+from hypar.planning.uneven.tree import Branching, splits_of
 from hypar.schedule.lanes import Lane
 from hypar.sharding.amounts.counted import outermost
 from hypar.sharding.conventions import PAPER
@@ -106,7 +106,7 @@ class Planner:
         assert self.machine is not None  # noqa: S101 (a planner is of a machine)
         if not self.machine.groups:
             return self._leaf("", self.machine, graph, 0, None)
-        found = self._split(self.root, self.machine, graph, 0, self.state_above(graph))
+        found = self._split(self.root, self.machine, graph, 0, None)
         if self.in_stage:
             return found.summed()
         if self.rule != "equal" and not fits(found):
@@ -121,10 +121,6 @@ class Planner:
         setting = setting_for(self.request, self.element_bytes, self.cost)
         return Leaf(lane=Lane(question.graph, answer.choices, setting), answer=answer, question=question)
 
-    def state_above(self, graph: PlanGraph) -> State | None:
-        """Return the state above all splits by which the cost counts."""
-        return state_above(graph, self.cost.convention)
-
     def _split(
         self, name: str, machine: Machine, graph: PlanGraph, depth: int, entered: State | None
     ) -> Branching:
@@ -136,7 +132,7 @@ class Planner:
         place = Branching(
             name=name, depth=depth, graph=graph, machine=machine, at_work=at_work, slowest=slowest
         )
-        split = partial(self.split_at, options=self.options_of(place), entered=entered)
+        split = partial(self.split_of, entered=entered, options=self.options_of(place))
         planned = partial(self.with_groups, entered=entered)
         return SplitSearch(place, self.rule, self.in_stage, split, planned).best()
 
@@ -156,14 +152,19 @@ class Planner:
 
     def with_groups(self, made: Branching, entered: State | None) -> Branching:
         """Return a decision below a state with its costs, and with its device groups planned."""
-        made, groups, states = self.priced(made, entered), made.groups, made.states(entered)
+        below = [
+            (self._split if group.machine.groups else self._leaf)(
+                group.name, group.machine, graph, made.depth + 1, state
+            )
+            for (group, graph), state in zip(made.sides(), self.states(made, entered), strict=True)
+        ]
+        return self._priced(made, entered, below)
 
-        def planned(at: int, graph: PlanGraph) -> Branch:
-            machine = groups[at].machine
-            plan = self._split if machine.groups else self._leaf
-            return plan(groups[at].name, machine, graph, made.depth + 1, states[at])
-
-        return made.grown(planned)
+    def states(self, branch: Branching, entered: State | None) -> Sequence[State | None]:
+        """Return the state below the split of each group, below a state; None by ``paper``."""
+        if self.cost.convention == PAPER:
+            return [None] * len(branch.at_work)
+        return self.split_of(branch, entered).entered.crossing(branch.graph, branch.taken)[-1]
 
     def question_in(self, leaf: Leaf, entered: State | None) -> Question:
         """Return the search problem of the levels of a group: its own, unless splits above were exchanged."""
@@ -188,11 +189,11 @@ class Planner:
             graph = graph._replace(tensors=tensors)
         return replace(question_of(request, graph, pins, self.element_bytes), entered=entered)
 
-    def priced(self, branch: Branching, entered: State | None) -> Branching:
-        """Return a split with the costs that this planner counts for its choices and shares, below a state."""
+    def _priced(self, branch: Branching, entered: State | None, below: Sequence[Branch]) -> Branching:
+        """Return a split with the costs that this planner counts for its choices and shares, below a state, and with its groups."""
         costs = settled_costs(self.split_of(branch, entered), branch.taken)
         received, computed = (tuple(map(tuple, rows.tolist())) for rows in costs)
-        return replace(branch, received=received, computed=computed)
+        return replace(branch, received=received, computed=computed, below=tuple(below))
 
     def costed(self, node: Node) -> Node:
         """Return a node with the costs that this planner counts for its choices and shares."""
@@ -205,10 +206,10 @@ class Planner:
         """
         if isinstance(branch, Leaf):
             return self._costed_leaf(branch, entered) if branch.lane.setting.array else branch
-        entered = self.state_above(branch.graph) if entered is None else entered
-        made, states = self.priced(branch, entered), branch.states(entered)
-        below = tuple([self.counted(own, state) for own, state in zip(branch.below, states, strict=True)])
-        return replace(made, slowest=self.cost.slowest and not self.in_stage, below=below)
+        states = self.states(branch, entered)
+        below = [self.counted(own, state) for own, state in zip(branch.below, states, strict=True)]
+        made = self._priced(branch, entered, below)
+        return replace(made, slowest=self.cost.slowest and not self.in_stage)
 
     def _costed_leaf(self, leaf: Leaf, entered: State | None) -> Leaf:
         question, choices, bounds = self.question_in(leaf, entered), (*leaf.lane.choices,), leaf.answer.bounds
@@ -290,19 +291,17 @@ class Planner:
             cost, found["path"] = branch.cost, branch.path if branch.slowest else None
         return plan_of(self.request, graph, splits, cost, pins=self.pins, **found)
 
-    def split_of(self, branch: Branching, entered: State | None) -> UnevenSplit:
-        """Return the uneven split of a decision, with its choices as the only options."""
-        return self.split_at(branch, [(choice,) for choice, _ in branch.taken], entered)
-
-    def split_at(self, place: Branching, options: Sequence[Options], entered: State | None) -> UnevenSplit:
-        """Return the uneven split at a place of the tree over the groups that work, below a state."""
+    def split_of(
+        self, place: Branching, entered: State | None, options: Sequence[Options] = ()
+    ) -> UnevenSplit:
+        """Return the uneven split at a place of the tree over the groups that work, below a state, with options of each layer to choose from."""
         return UnevenSplit(
             graph=place.graph,
             options=tuple(options),
             rates=tuple(self.cost.group_rates(group, self.element_bytes) for group in place.groups),
             slowest=self.cost.slowest,
             solver=load_solver(self.request.solver or ""),
-            entered=entered or outermost(place.graph, PAPER, tied=False),
+            entered=entered or outermost(place.graph, self.cost.convention, tied=False),
         )
 
 

@@ -10,7 +10,7 @@ from hypar.planning.uneven.split import best, by_layer, quadratics_of, search, s
 from hypar.schedule.memory import holds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from hypar.planning.uneven.split import Assignment, Decision, Line, Quadratics, UnevenSplit
     from hypar.planning.uneven.tree import Branching
@@ -59,6 +59,11 @@ class SplitSearch:
         """The costs of all options over the groups that work."""
         return quadratics_of(self.split(self.place))
 
+    @cached_property
+    def equal(self) -> Branching:
+        """The best decision with equal shares."""
+        return self._made(best(search(self.every, "equal")))
+
     def best(self) -> Branching:
         """Return the cheapest decision found, also without groups that only add cost; equal shares if none fit the memory."""
         own, groups, adapts = self, self.place.machine.groups, self.adapts
@@ -66,24 +71,21 @@ class SplitSearch:
         while adapts and len(own.place.at_work) > 1:
             fewer = [own.without(group) for group in own.place.at_work]
             tried = {one: each for each in fewer for one in each.tried(found)}
-            without = self._cheapest(iter(tried), found)
+            without = self._cheapest(tried, found)
             if without is None:
                 own = own.without(min(own.place.at_work, key=lambda group: groups[group].memory_bytes))
             elif without is found:
                 break
             else:
                 found, own = without, tried[without]
-        if found is not None:
-            return found
-        decision = best(search(self.every, "equal"))
-        return self._made(settled(self.every.split, decision), decision)
+        return self.equal if found is None else found
 
     def without(self, out: int) -> SplitSearch:
         """Return the search over all groups that work but one."""
         at_work = tuple(group for group in self.place.at_work if group != out)
         return replace(self, place=replace(self.place, at_work=at_work))
 
-    def _cheapest(self, tried: Iterator[Branching], found: Branching | None = None) -> Branching | None:
+    def _cheapest(self, tried: Iterable[Branching], found: Branching | None = None) -> Branching | None:
         """Return the decision with the cheapest subtree; ties go to the first."""
         for one in tried:
             whole = len(one.below) == len(one.machine.groups)
@@ -91,52 +93,55 @@ class SplitSearch:
         return found
 
     def tried(self, found: Branching | None) -> Iterator[Branching]:
-        """Yield the candidate decisions, equal shares first, if these beat what is found."""
-        yield from self._proposed("equal", found)
+        """Yield the candidate decisions that fit the memory, equal shares first, if these beat what is found."""
+        if _cheaper(self.equal, found) and self._fits(self.equal):
+            yield self.equal
         if self.rule != "equal" and len(self.place.at_work) > 1:
             yield from self._proposed("linear")
             yield from self._proposed("exact") if self.rule != "linear" else ()
 
-    def _made(self, taken: Sequence[Taken], decision: Decision) -> Branching:
-        """Return a decision with its costs, and with its device groups planned."""
-        return self.planned(self.place.decided(taken, decision.shares))
+    def _made(self, decision: Decision, taken: Sequence[Taken] = ()) -> Branching:
+        """Return a decision with its costs, and with its device groups planned; ``taken`` if single layers have other shares."""
+        return self.planned(self.place.decided(taken or settled(self.every.split, decision), decision.shares))
 
-    def _proposed(self, rule: str, found: Branching | None = None) -> Iterator[Branching]:
-        """Yield the decisions of a rule that fit the memory: of shares that are exact, found again with what is known below.
-
-        Shares that do not fit are found anew within what does; equal shares stay, and are none if no cheaper than what is found.
-        """
-        at_work, before = self.place.at_work, None
+    def _proposed(self, rule: str) -> Iterator[Branching]:
+        """Yield the decisions of a rule that fit the memory: of shares that are exact, found again with what is known below."""
+        before: Decision | None = None
         below: list[Line] | None = None
-        most: list[float] | None = None
         ended: list[tuple[float, float]] | None = None
+        for _ in range(MOST_TURNS):
+            found = self._fitting(rule, below, before)
+            if found is None:
+                return
+            decision, made = found
+            yield made
+            if rule != "exact":
+                return
+            yield from self._by_layer(decision) if self.rule == "layers" else ()
+            if before is not None and decision.shares == before.shares:
+                return
+            now = [*zip(decision.shares, made.spread(made.moved, self.place.at_work), strict=True)]
+            below = [*map(_line, now, ended or now)]
+            before, ended = decision, now
+
+    def _fitting(
+        self, rule: str, below: Sequence[Line] | None, before: Decision | None
+    ) -> tuple[Decision, Branching] | None:
+        """Return a decision of a rule whose shares are found anew within the memory until they fit; None if there is none but that before."""
+        most: list[float] | None = None
         chosen: Assignment | None = None
-        turns = tries = 0
-        while turns < MOST_TURNS and tries < MOST_TRIES:
+        for _ in range(MOST_TRIES):
             decisions = search(self.every, rule, most, below)
-            if not decisions:
-                return
+            if not decisions or _same(best(decisions), before):
+                return None
             decision = best(decisions)
-            if before is not None and _same(decision, before):
-                return
-            made = self._made(settled(self.every.split, decision), decision)
-            fitting = (rule != "equal" or _cheaper(made, found)) and self._fits(made)
-            if rule == "equal" and not fitting:
-                return
-            if fitting:
-                yield made
-                if rule != "exact":
-                    return
-                yield from self._by_layer(decision) if self.rule == "layers" else ()
-                if before is not None and decision.shares == before.shares:
-                    return
-                now = [*zip(decision.shares, made.spread(made.moved, at_work), strict=True)]
-                below = [*map(_line, now, ended or now)]
-                before, ended, turns, tries, most, chosen = decision, now, turns + 1, 0, None, None
-            else:
-                room = made.spread(limits(made), at_work)
-                most = room if most is None or decision.assignment != chosen else tightened(most, room)
-                tries, chosen = tries + 1, decision.assignment
+            made = self._made(decision)
+            if self._fits(made):
+                return decision, made
+            room = made.spread(limits(made), self.place.at_work)
+            most = room if most is None or decision.assignment != chosen else tightened(most, room)
+            chosen = decision.assignment
+        return None
 
     def _fits(self, one: Branching) -> bool:
         """Return whether shares that adapt fit the memory; all others are as they are."""
@@ -144,12 +149,10 @@ class SplitSearch:
 
     def _by_layer(self, decision: Decision) -> Iterator[Branching]:
         """Yield the decision with separate shares for each layer, if they fit the memory."""
-        taken = by_layer(self.every, decision) if all(decision.shares) else []
+        made = self._made(decision, by_layer(self.every, decision)) if all(decision.shares) else None
         # A group without any layer is idle, which is tried separately.
-        if taken and all(any(shares) for shares in zip(*(shares for _, shares in taken), strict=True)):
-            made = self._made(taken, decision)
-            if self._fits(made):
-                yield made
+        if made is not None and made.at_work == self.place.at_work and self._fits(made):
+            yield made
 
 
 def _cheaper(one: Branching, found: Branching | None) -> bool:
@@ -168,15 +171,17 @@ def _line(now: tuple[float, float], before: tuple[float, float]) -> Line:
     return moved - slope * share, slope
 
 
-def _same(one: Decision, other: Decision) -> bool:
+def _same(one: Decision, other: Decision | None) -> bool:
     """Return whether a decision has the options of another and, but for rounding, its shares."""
+    if other is None:
+        return False
     pairs = zip(one.shares, other.shares, strict=True)
     return one.assignment == other.assignment and all(abs(own - was) <= LEAST_GAIN for own, was in pairs)
 
 
 def fits(branch: Branching, only: int | None = None) -> bool:
     """Return whether the shards of every device below, or in one group alone, fit its memory, with their shares at all splits."""
-    return holds(lane for lane, _ in branch.reached(only=only))
+    return holds(branch.reached(only=only))
 
 
 def limits(made: Branching) -> list[float]:

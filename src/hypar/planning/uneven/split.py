@@ -81,7 +81,7 @@ class UnevenSplit:
         """Return the costs of offers for each group; equal ones share an array.
 
         Returns:
-            For each layer ``[groups, ..., offers]``, for each tensor ``[groups, ..., of producer, of consumer]``.
+            For each layer its sums and operations ``[2, groups, ..., offers]``, for each tensor ``[groups, ..., of producer, of consumer]``.
         """
         kept: dict[Hashable, Array] = {}
         nodes, edges, state = [], [], self.entered
@@ -99,9 +99,10 @@ class UnevenSplit:
         return nodes, edges
 
     def layer_costs(self, at: int, offered: Offered) -> Array:
-        """Return the cost of each offer of a layer for each group, its operations and partial sums, ``[groups, ..., offers]``."""
-        moved = self.entered.inside(self.graph, at, offered)
-        return self._prices(moved, 1) + self.work(self.graph.layers[at], offered)
+        """Return the cost of each offer of a layer for each group, its partial sums and its operations, ``[2, groups, ..., offers]``."""
+        computed = self.work(self.graph.layers[at], offered)
+        moved = self._prices(self.entered.inside(self.graph, at, offered), 1)
+        return np.stack([np.broadcast_to(moved, computed.shape), computed])
 
     def work(self, layer: PlanNode, offered: Offered) -> Array:
         """Return the cost of the computation of each offer of a layer for each group, ``[groups, ..., offers]``."""
@@ -148,12 +149,14 @@ class Quadratics:
 
     def times(self, assignment: Assignment) -> Array:
         """Return the total cost of each group, ``[groups, 3]``."""
-        count = len(self.split.rates)
-        rest = np.zeros((count, 3))
-        rest[:, :2] = self.rest or 0.0
-        picked = self._columns[:, self._structure.places(assignment)]
-        every = np.concatenate([rest.reshape(-1, 1), picked], axis=1)
-        return np.asarray(np.add.accumulate(every, axis=1)[:, -1].reshape(count, 3))
+        picked = self._columns[:, self._structure.places(assignment)].reshape(len(self.split.rates), 3, -1)
+        picked[:, :2, 0] += self.rest or 0.0
+        return np.asarray(picked.cumsum(axis=2)[:, :, -1])
+
+    def problem(self, shares: Sequence[float], weights: Sequence[float]) -> CostGraph:
+        """Return the cost graph of the weighted sum over the groups, at given shares."""
+        each = [(row, row * share, row * share * share) for row, share in zip(weights, shares, strict=True)]
+        return CostGraph.laid_out(self._structure, (np.ravel(each)[:, None] * self._columns).sum(axis=0))
 
     def least(self, shares: Sequence[float], weights: Sequence[float]) -> Assignment:
         """Return the options of least weighted sum over the groups, at given shares."""
@@ -162,9 +165,7 @@ class Quadratics:
         own = tuple(math.ldexp(weight, -scale) for weight in weights)
         key = (*shares, *own)
         if key not in self.found:
-            each = [(row, row * share, row * share * share) for row, share in zip(own, shares, strict=True)]
-            summed = (np.ravel(each)[:, None] * self._columns).sum(axis=0)
-            self.found[key] = self.split.solver.solve(CostGraph.laid_out(self._structure, summed)).assignment
+            self.found[key] = self.split.solver.solve(self.problem(shares, own)).assignment
         return self.found[key]
 
     @cached_property
@@ -189,11 +190,18 @@ def quadratics_of(split: UnevenSplit) -> Quadratics:
     return _fitted(split, [offered[own] for own in split.options], shares.T)
 
 
+def fixed(split: UnevenSplit, offers: Sequence[tuple[Taken, ...]]) -> Quadratics:
+    """Return the costs of options for each layer, each of which has shares of its own, so that they are constants."""
+    each = {own: Offered.of(own) for own in dict.fromkeys(offers)}
+    known = {own: offered._replace(shares=offered.shares[None]) for own, offered in each.items()}
+    return _fitted(split, [known[own] for own in offers], np.ones((len(split.rates), 1)))
+
+
 def _fitted(split: UnevenSplit, offered: Sequence[Offered], samples: Array) -> Quadratics:
-    """Return the coefficients of the costs of offers at some shares of each group, ``[groups, samples]``, or of one whatever the share."""
+    """Return the coefficients of the costs of offers at some shares of each group, ``[groups, samples]``; equal ones share their arrays."""
     tables = split.tables(offered)
-    known = {id(costs): costs for own in tables for costs in own}
-    fitted = {key: _coefficients(costs, samples) for key, costs in known.items()}
+    every = {id(own): own.sum(axis=0) for own in tables[0]} | {id(own): own for own in tables[1]}
+    fitted = {key: _coefficients(costs, samples) for key, costs in every.items()}
     nodes, edges = (tuple([fitted[id(costs)] for costs in own]) for own in tables)
     return Quadratics(split, nodes, edges)
 
@@ -201,7 +209,7 @@ def _fitted(split: UnevenSplit, offered: Sequence[Offered], samples: Array) -> Q
 def _coefficients(costs: Array, samples: Array) -> Array:
     """Return constant, linear and quadratic coefficients of costs at some shares of each group, ``[groups, 3, ...]``."""
     count, known = samples.shape
-    flat = costs.reshape(count, known, math.prod(costs.shape[2:]))
+    flat = costs.reshape(count, known, -1)
     found = np.linalg.inv(samples[:, :, None] ** np.arange(known)) @ flat
     found = np.pad(found, ((0, 0), (0, 3 - known), (0, 0)))
     # A cost that does not bend is a line in spite of rounding.
@@ -316,13 +324,10 @@ def settled_costs(split: UnevenSplit, taken: Sequence[Taken]) -> tuple[Array, Ar
     """Return the cost of each layer, with the tensors that it reads, for each group to receive and to compute, ``[groups, layers]``."""
     known = {own: Offered.of([own]) for own in dict.fromkeys(taken)}
     nodes, edges = split.tables([known[own] for own in taken])
-    distinct = dict(zip(zip(map(id, nodes), taken, strict=True), split.graph.layers, strict=True))
-    works = {key: split.work(layer, known[key[1]]) for key, layer in distinct.items()}
-    computed = np.concatenate([works[id(own), one] for own, one in zip(nodes, taken, strict=True)], 1)
-    received = np.concatenate(nodes, axis=1) - computed
+    received, computed = np.concatenate(nodes, axis=2)
     for tensor, edge in zip(split.graph.tensors, edges, strict=True):
         received[:, tensor.consumer] += edge[:, 0, 0]
-    return np.maximum(received, 0.0), computed
+    return received, computed
 
 
 def by_layer(every: Quadratics, decision: Decision) -> list[Taken]:
@@ -330,11 +335,9 @@ def by_layer(every: Quadratics, decision: Decision) -> list[Taken]:
 
     The cost is that of the slowest device group; the decision has common shares.
     """
-    split, common = every.split, settled(every.split, decision)
-    offered = [tuple(_offers(every, index, own)) for index, own in enumerate(common)]
-    known = {own: Offered.of(own) for own in dict.fromkeys(offered)}
-    alone = [Offered(known[own].options, known[own].shares[None]) for own in offered]
-    costs = _fitted(split, alone, np.ones((len(split.rates), 1)))
+    split = every.split
+    offered = [tuple(_offers(every, index, own)) for index, own in enumerate(settled(split, decision))]
+    costs = fixed(split, offered)
     weights, nothing = np.ones(len(split.rates)), (0.0,) * len(split.rates)
     tried: Assignment = (0,) * len(offered)
     found: tuple[float, Assignment] = (math.inf, tried)
