@@ -15,10 +15,9 @@ from hypar.machine.load import load_machine
 from hypar.network.graph import LayerGraph, load_model
 from hypar.plan.plan import Plan, rooted
 from hypar.plan.request import Request, checked
-from hypar.planning.choices import LevelChoices, choices_by_level
 from hypar.planning.chunks import run_chunked
 from hypar.planning.pins import targets_of
-from hypar.planning.replay import run_step
+from hypar.planning.replay import LevelChoices, choices_by_level, run_step
 from hypar.planning.resolved import BASELINE, Resolved, of_baseline, score_convention
 from hypar.planning.sources import times_of
 from hypar.sharding.conventions import DIRECT, MOVED, PAPER

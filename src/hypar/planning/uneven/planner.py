@@ -7,8 +7,8 @@ devices by the requested search, which decides all their levels.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from functools import lru_cache, partial
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from hypar.costs.graphs.tables import structure
@@ -24,8 +24,17 @@ from hypar.planning.question import (
     space_of,
 )
 from hypar.planning.records import Leaf, claim_of, limits_of, pins_text, plan_of
-from hypar.planning.uneven.search import SplitSearch, fits
-from hypar.planning.uneven.split import UnevenSplit, settled_costs
+from hypar.planning.uneven.split import (
+    LEAST_GAIN,
+    UnevenSplit,
+    best,
+    by_layer,
+    line,
+    quadratics_of,
+    search,
+    settled,
+    settled_costs,
+)
 from hypar.planning.uneven.tree import Branching, splits_of
 from hypar.schedule.lanes import Lane
 from hypar.sharding.amounts.counted import outermost
@@ -35,9 +44,9 @@ from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.solve.solvers.base import cheapest, load_solver
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from hypar.machine.machine import Machine
+    from hypar.machine.machine import DeviceGroup, Machine
     from hypar.network.graph import LayerGraph
     from hypar.network.nodes import PlanGraph
     from hypar.plan.plan import Plan
@@ -45,8 +54,10 @@ if TYPE_CHECKING:
     from hypar.planning.question import Question
     from hypar.planning.records import Node
     from hypar.planning.resolved import Resolved
+    from hypar.planning.uneven.split import Assignment, Decision, Line, Quadratics
     from hypar.planning.uneven.tree import Branch
     from hypar.sharding.amounts.counted import State
+    from hypar.sharding.amounts.factors import Taken
     from hypar.sharding.placement import Options
 
 RULES = {
@@ -56,6 +67,16 @@ RULES = {
     "layers": "exact shares, then shares of each layer",
 }
 """The claims of the rules for shares."""
+
+
+MOST_TURNS = 5
+"""Largest number of rounds in which shares are found from the costs below them."""
+
+MOST_TRIES = 8
+"""Largest number of times that shares are found anew within the memory limits."""
+
+LEAST_STEP = 0.01
+"""Least fraction by which a limit of a share is lowered where the same choices do not fit again: elements are whole."""
 
 
 class Slot(NamedTuple):
@@ -104,12 +125,8 @@ class Planner:
             TableLimitError: the tables of an exact search would not fit.
         """
         assert self.machine is not None  # noqa: S101 (a planner is of a machine)
-        if not self.machine.groups:
-            return self._leaf("", self.machine, graph, 0, None)
-        found = self._split(self.root, self.machine, graph, 0, None)
-        if self.in_stage:
-            return found.summed()
-        if self.rule != "equal" and not fits(found):
+        found = self._node(self.root, self.machine, graph)
+        if self.rule != "equal" and not (isinstance(found, Leaf) or self.in_stage or found.fits()):
             names = ", ".join(group.name for group in self.machine.groups)
             place, problem = f"hardware {self.machine.name!r}", f"no shares of {names} fit their memory"
             hint = "take a smaller batch, or --shares equal to see what they would hold"
@@ -121,62 +138,51 @@ class Planner:
         setting = setting_for(self.request, self.element_bytes, self.cost)
         return Leaf(lane=Lane(question.graph, answer.choices, setting), answer=answer, question=question)
 
-    def _split(
-        self, name: str, machine: Machine, graph: PlanGraph, depth: int, entered: State | None
-    ) -> Branching:
-        """Plan an uneven split over all its device groups, then without the groups that only add cost.
+    def _node(
+        self, name: str, machine: Machine, graph: PlanGraph, depth: int = 0, entered: State | None = None
+    ) -> Branch:
+        """Plan a group, whose layers have the sizes that ``depth`` uneven splits leave; below these is a state, None by ``paper``.
 
+        An uneven split is planned over all its device groups, then without the groups that only add cost.
         If no shares fit the memory, return equal shares of all groups: a split above may find smaller ones.
         """
-        at_work, slowest = tuple(range(len(machine.groups))), self.cost.slowest
-        place = Branching(
-            name=name, depth=depth, graph=graph, machine=machine, at_work=at_work, slowest=slowest
-        )
-        split = partial(self.split_of, entered=entered, options=self.options_of(place))
-        planned = partial(self.with_groups, entered=entered)
-        return SplitSearch(place, self.rule, self.in_stage, split, planned).best()
+        if not machine.groups:
+            return self._leaf(name if depth else "", machine, graph, depth, entered)
+        place = Branching(name=name, depth=depth, graph=graph, machine=machine, groups=machine.groups)
+        place = replace(place, entered=entered, slowest=self.cost.slowest)
+        return SplitSearch(self, place, self.options_of(place)).best()
 
     def _leaf(self, name: str, machine: Machine, graph: PlanGraph, depth: int, entered: State | None) -> Leaf:
-        """Plan a group of identical devices by the requested search; its name is empty if there is no other.
-
-        The layers have the sizes that ``depth`` uneven splits above leave; below these is the state ``entered``, None by ``paper``.
-        """
-        request = self.request.on(machine, name or WHOLE_ARRAY)
-        question = self._question(request, graph, depth, entered) if request.array else None
-        answer = Answer(choices=((),) * len(graph.layers), costs=(), solver="", exact=True)
-        if question is not None:
-            uneven = self.request.heterogeneous is not None
-            answer = (_answer if uneven else _run)(request.search, question)
+        """Plan a group of identical devices by the requested search; its name is empty if there is no other."""
+        request, nothing = self.request.on(machine, name or WHOLE_ARRAY), ((),) * len(graph.layers)
         setting = setting_for(request, self.element_bytes, self.cost)
-        return Leaf(lane=Lane(graph, answer.choices, setting, name, depth), answer=answer, question=question)
+        lane = Lane(graph, nothing, setting, name, depth)
+        leaf = Leaf(lane=lane, answer=Answer(choices=nothing, costs=(), solver="", exact=True))
+        if not request.array:
+            return leaf
+        question = self.question_in(leaf, entered)
+        run = _run if self.request.heterogeneous is None else _answer
+        answer = run(request.search, question)
+        return Leaf(lane=lane._replace(choices=answer.choices), answer=answer, question=question)
 
-    def with_groups(self, made: Branching, entered: State | None) -> Branching:
-        """Return a decision below a state with its costs, and with its device groups planned."""
-        below = [
-            (self._split if group.machine.groups else self._leaf)(
-                group.name, group.machine, graph, made.depth + 1, state
-            )
-            for (group, graph), state in zip(made.sides(), self.states(made, entered), strict=True)
-        ]
-        return self._priced(made, entered, below)
+    def with_groups(self, made: Branching) -> Branching:
+        """Return a decision with its costs, and with its device groups planned."""
+        depth, sides = made.depth + 1, zip(made.sides(), self._states(made), strict=True)
+        below = [self._node(of.name, of.machine, graph, depth, state) for (of, graph), state in sides]
+        return self._priced(made, below)
 
-    def states(self, branch: Branching, entered: State | None) -> Sequence[State | None]:
-        """Return the state below the split of each group, below a state; None by ``paper``."""
+    def _states(self, branch: Branching) -> Sequence[State | None]:
+        """Return the state below the split of each group; None by ``paper``."""
         if self.cost.convention == PAPER:
-            return [None] * len(branch.at_work)
-        return self.split_of(branch, entered).entered.crossing(branch.graph, branch.taken)[-1]
+            return [None] * len(branch.groups)
+        return self.split_of(branch).entered.crossing(branch.graph, branch.taken)[-1]
 
     def question_in(self, leaf: Leaf, entered: State | None) -> Question:
         """Return the search problem of the levels of a group: its own, unless splits above were exchanged."""
-        own = leaf.question
-        if own is not None and own.graph is leaf.graph and own.entered is entered:
+        own, graph, setting, depth = leaf.question, leaf.graph, leaf.lane.setting, leaf.lane.depth
+        if own is not None and own.graph is graph and own.entered is entered:
             return own
-        setting = leaf.lane.setting
-        request = replace(self.request, machine=setting.machine).over(setting.array)
-        return self._question(request, leaf.graph, leaf.lane.depth, entered)
-
-    def _question(self, request: Resolved, graph: PlanGraph, depth: int, entered: State | None) -> Question:
-        last = depth + len(request.array)
+        last = depth + len(setting.array)
         pins = [
             replace(pin, level=None if pin.level is None else pin.level - depth)
             for pin in self.pins
@@ -187,11 +193,12 @@ class Planner:
             empty = [layer.empty for layer in graph.layers]
             tensors = tuple(one for one in graph.tensors if not (empty[one.producer] or empty[one.consumer]))
             graph = graph._replace(tensors=tensors)
+        request = replace(self.request, machine=setting.machine).over(setting.array)
         return replace(question_of(request, graph, pins, self.element_bytes), entered=entered)
 
-    def _priced(self, branch: Branching, entered: State | None, below: Sequence[Branch]) -> Branching:
-        """Return a split with the costs that this planner counts for its choices and shares, below a state, and with its groups."""
-        costs = settled_costs(self.split_of(branch, entered), branch.taken)
+    def _priced(self, branch: Branching, below: Sequence[Branch]) -> Branching:
+        """Return a split with the costs that this planner counts for its choices and shares, and with nodes of its groups."""
+        costs = settled_costs(self.split_of(branch), branch.taken)
         received, computed = (tuple(map(tuple, rows.tolist())) for rows in costs)
         return replace(branch, received=received, computed=computed, below=tuple(below))
 
@@ -206,10 +213,9 @@ class Planner:
         """
         if isinstance(branch, Leaf):
             return self._costed_leaf(branch, entered) if branch.lane.setting.array else branch
-        states = self.states(branch, entered)
-        below = [self.counted(own, state) for own, state in zip(branch.below, states, strict=True)]
-        made = self._priced(branch, entered, below)
-        return replace(made, slowest=self.cost.slowest and not self.in_stage)
+        made = replace(branch, entered=entered, slowest=self.cost.slowest)
+        below = map(self.counted, made.below, self._states(made))
+        return self._priced(made, [*below])
 
     def _costed_leaf(self, leaf: Leaf, entered: State | None) -> Leaf:
         question, choices, bounds = self.question_in(leaf, entered), (*leaf.lane.choices,), leaf.answer.bounds
@@ -251,12 +257,10 @@ class Planner:
         free = [(space.choices(layer, ways),) for layer in graph.layers]
         pins = [replace(pin, level=None) for pin in self.pins if pin.level in {None, branch.depth}]
         held = apply_pins(pins, graph, free, (ways,), space)
-        found = [
-            tuple(choice for choice in space.that_run(layer, options) if simple(choice, ways))
-            for layer, (options,) in zip(graph.layers, held, strict=True)
-        ]
-        for layer, options in zip(graph.layers, found, strict=True):
-            if not options:
+        found = []
+        for layer, (options,) in zip(graph.layers, held, strict=True):
+            found.append(tuple(choice for choice in space.that_run(layer, options) if simple(choice, ways)))
+            if not found[-1]:
                 what = f"{layer.name!r} cannot be divided in one dim over {ways} device groups"
                 raise OptionError(f"space {self.request.space!r}", what, "one dim over all device groups")
         return tuple(found)
@@ -291,18 +295,148 @@ class Planner:
             cost, found["path"] = branch.cost, branch.path if branch.slowest else None
         return plan_of(self.request, graph, splits, cost, pins=self.pins, **found)
 
-    def split_of(
-        self, place: Branching, entered: State | None, options: Sequence[Options] = ()
-    ) -> UnevenSplit:
-        """Return the uneven split at a place of the tree over the groups that work, below a state, with options of each layer to choose from."""
+    def split_of(self, place: Branching, options: Sequence[Options] = ()) -> UnevenSplit:
+        """Return the uneven split at a place of the tree over the groups that work, with options of each layer to choose from."""
         return UnevenSplit(
             graph=place.graph,
             options=tuple(options),
             rates=tuple(self.cost.group_rates(group, self.element_bytes) for group in place.groups),
             slowest=self.cost.slowest,
             solver=load_solver(self.request.solver or ""),
-            entered=entered or outermost(place.graph, self.cost.convention, tied=False),
+            entered=place.entered or outermost(place.graph, self.cost.convention, tied=False),
         )
+
+
+@dataclass(frozen=True, eq=False)
+class SplitSearch:
+    """The search of the decision of an uneven split: the choice of each layer, the shares of its groups, and their subtrees.
+
+    An uneven split is decided by the communication between its device groups and by their computation, as AccPar does. Of
+    the candidate decisions, which include equal shares, the one whose whole subtree is cheapest is kept. Exact shares are found
+    again with the communication found below, which differs between groups. Shares that exceed a device's memory are not offered.
+    ``place`` is the split with nothing decided but the groups that work, ``options`` those of each layer; the ``planner`` prices
+    a decision, and plans its groups. In a stage all groups work, whatever their memory.
+    """
+
+    planner: Planner
+    place: Branching
+    options: tuple[Options, ...]
+
+    @property
+    def adapts(self) -> bool:
+        """Whether shares adapt to the memory of the devices."""
+        return self.planner.rule != "equal" and not self.planner.in_stage
+
+    @cached_property
+    def every(self) -> Quadratics:
+        """The costs of all options over the groups that work."""
+        return quadratics_of(self.planner.split_of(self.place, self.options))
+
+    @cached_property
+    def equal(self) -> Branching:
+        """The best decision with equal shares."""
+        return self._made(best(search(self.every, "equal")))
+
+    def best(self) -> Branching:
+        """Return the cheapest decision found, also without groups that only add cost; equal shares if none fit the memory."""
+        own, adapts = self, self.adapts
+        found = self._cheapest(self.tried(None))
+        while adapts and len(own.place.groups) > 1:
+            fewer = [own.without(group) for group in own.place.groups]
+            tried = {one: each for each in fewer for one in each.tried(found)}
+            without = self._cheapest(tried, found)
+            if without is None:
+                own = own.without(min(own.place.groups, key=lambda group: group.memory_bytes))
+            elif without is found:
+                break
+            else:
+                found, own = without, tried[without]
+        return self.equal if found is None else found
+
+    def without(self, out: DeviceGroup) -> SplitSearch:
+        """Return the search over all groups that work but one."""
+        groups = tuple(group for group in self.place.groups if group is not out)
+        return replace(self, place=replace(self.place, groups=groups))
+
+    def _cheapest(self, tried: Iterable[Branching], found: Branching | None = None) -> Branching | None:
+        """Return the decision with the cheapest subtree; ties go to the first."""
+        for one in tried:
+            whole = len(one.below) == len(one.machine.groups)
+            found = one if _cheaper(one, found) and (whole or not self.planner.in_stage) else found
+        return found
+
+    def tried(self, found: Branching | None) -> Iterator[Branching]:
+        """Yield the candidate decisions that fit the memory, equal shares first, if these beat what is found."""
+        if _cheaper(self.equal, found) and self._fits(self.equal):
+            yield self.equal
+        if self.planner.rule != "equal" and len(self.place.groups) > 1:
+            yield from self._proposed("linear")
+            yield from self._proposed("exact") if self.planner.rule != "linear" else ()
+
+    def _made(self, decision: Decision, taken: Sequence[Taken] = ()) -> Branching:
+        """Return a decision with its costs, and with its device groups planned; ``taken`` if single layers have other shares."""
+        taken = taken or settled(self.every.split, decision)
+        return self.planner.with_groups(self.place.decided(taken, decision.shares))
+
+    def _proposed(self, rule: str) -> Iterator[Branching]:
+        """Yield the decisions of a rule that fit the memory: of shares that are exact, found again with what is known below.
+
+        Each may be followed by one with separate shares for each layer.
+        """
+        before: Decision | None = None
+        below: list[Line] | None = None
+        ended: list[tuple[float, float]] | None = None
+        for _ in range(MOST_TURNS):
+            found = self._fitting(rule, below, before)
+            if found is None:
+                return
+            decision, made = found
+            yield made
+            if rule != "exact":
+                return
+            if self.planner.rule == "layers" and all(decision.shares):
+                apart = self._made(decision, by_layer(self.every, decision))
+                # A group without any layer is idle, which is tried separately.
+                yield from [apart] if apart.groups == self.place.groups and self._fits(apart) else []
+            if before is not None and decision.shares == before.shares:
+                return
+            now = [*zip(decision.shares, made.spread(made.moved, self.place.groups), strict=True)]
+            below = [*map(line, now, ended or now)]
+            before, ended = decision, now
+
+    def _fitting(
+        self, rule: str, below: Sequence[Line] | None, before: Decision | None
+    ) -> tuple[Decision, Branching] | None:
+        """Return a decision of a rule whose shares are found anew within the memory until they fit; None if there is none but that before."""
+        most = [1.0] * len(self.place.groups)
+        chosen: Assignment | None = None
+        for _ in range(MOST_TRIES):
+            decisions = search(self.every, rule, most, below)
+            if not decisions or (before is not None and best(decisions).repeats(before)):
+                return None
+            decision = best(decisions)
+            made = self._made(decision)
+            if self._fits(made):
+                return decision, made
+            room = made.spread(made.limits(), self.place.groups)
+            most = tightened(most, room) if decision.assignment == chosen else room
+            chosen = decision.assignment
+        return None
+
+    def _fits(self, one: Branching) -> bool:
+        """Return whether shares that adapt fit the memory; all others are as they are."""
+        return not self.adapts or one.fits()
+
+
+def _cheaper(one: Branching, found: Branching | None) -> bool:
+    """Return whether a decision has a cheaper subtree than what is found, if anything is."""
+    return found is None or one.cost < found.cost * (1 - LEAST_GAIN)
+
+
+def tightened(most: Sequence[float], room: Sequence[float]) -> list[float]:
+    """Return the limits of shares, lowered for groups whose shares within the limits so far do not fit."""
+    pairs = zip(most, room, strict=True)
+    return [before if own >= 1 else min(own, before * (1 - LEAST_STEP)) for before, own in pairs]
 
 
 def _run(search: str, question: Question) -> Answer:

@@ -50,6 +50,9 @@ Line = tuple[float, float]
 MOST_TURNS = 20
 """Largest number of rounds in which choices and shares are found from each other."""
 
+LEAST_GAIN = 1e-12
+"""Relative gain below which a decision is no better, and shares are the same: equal shares stay if no others are cheaper."""
+
 MOST_WEIGHTINGS = 24
 """Largest number of rounds in which the device groups are weighted anew."""
 
@@ -160,12 +163,9 @@ class Quadratics:
 
     def least(self, shares: Sequence[float], weights: Sequence[float]) -> Assignment:
         """Return the options of least weighted sum over the groups, at given shares."""
-        # Weights that differ by a power of two have the same sums, bit for bit, up to that power.
-        scale = math.frexp(max(weights))[1]
-        own = tuple(math.ldexp(weight, -scale) for weight in weights)
-        key = (*shares, *own)
+        key = (*shares, *weights)
         if key not in self.found:
-            self.found[key] = self.split.solver.solve(self.problem(shares, own)).assignment
+            self.found[key] = self.split.solver.solve(self.problem(shares, weights)).assignment
         return self.found[key]
 
     @cached_property
@@ -234,6 +234,11 @@ class Decision(NamedTuple):
     assignment: Assignment
     shares: tuple[float, ...]
 
+    def repeats(self, other: Decision) -> bool:
+        """Return whether it has the options of another one and, but for rounding, its shares."""
+        pairs = zip(self.shares, other.shares, strict=True)
+        return self.assignment == other.assignment and all(abs(own - was) <= LEAST_GAIN for own, was in pairs)
+
 
 def best(decisions: Sequence[Decision]) -> Decision:
     """Return the cheapest decision; ties go to the first options."""
@@ -253,10 +258,10 @@ def search(
     """
     every = replace(every, rest=tuple(below or ()))
     split, count = every.split, len(every.split.rates)
-    even = (1 / count,) * count
-    starts = list(_starts(every, even))
+    even, most = (1 / count,) * count, [1.0] * count if most is None else most
+    starts = _starts(every, even)
     if rule == "equal" or count == 1 or not split.slowest:
-        allowed = most is None or all(share <= limit for share, limit in zip(even, most, strict=True))
+        allowed = all(share <= limit for share, limit in zip(even, most, strict=True))
         return tuple(_decided(every, start, even) for start in starts) if allowed else ()
     speeds = np.array([1 / rates.work if rates.work else 1.0 for rates in split.rates])
     starts += _starts(every, tuple((speeds / speeds.sum()).tolist()))
@@ -264,18 +269,16 @@ def search(
     return tuple(turn for start in starts for turn in _turns(every, start, rule, most, seen))
 
 
-def _starts(every: Quadratics, shares: tuple[float, ...]) -> Iterator[Assignment]:
-    """Yield the best choices at given shares for equal weights, for weights as the shares, and for each group alone."""
-    count = len(shares)
-    weights = [(1.0,) * count]
-    if every.split.slowest and count > 1:
-        weights += [shares, *map(tuple, np.eye(count).tolist())]
-    for own in dict.fromkeys(weights):
-        yield every.least(shares, own)
+def _starts(every: Quadratics, shares: tuple[float, ...]) -> list[Assignment]:
+    """Return the best choices at given shares for equal weights, for weights as the shares, and for each group alone."""
+    weights: list[Sequence[float]] = [(1.0,) * len(shares)]
+    if every.split.slowest and len(shares) > 1:
+        weights += [shares, *np.eye(len(shares)).tolist()]
+    return [every.least(shares, own) for own in weights]
 
 
 def _turns(
-    every: Quadratics, assignment: Assignment, rule: str, most: Sequence[float] | None, seen: set[Assignment]
+    every: Quadratics, assignment: Assignment, rule: str, most: Sequence[float], seen: set[Assignment]
 ) -> Iterator[Decision]:
     """Alternate between shares and choices from one start to a fixed point, or to choices that were seen before."""
     for _ in range(MOST_TURNS):
@@ -284,7 +287,7 @@ def _turns(
         seen.add(assignment)
         times = every.times(assignment)
         found = balance(times, most) if rule == "exact" else _linear(every, times)
-        if found is not None and most is not None and any(map(float.__gt__, found, most)):
+        if found is not None and any(map(float.__gt__, found, most)):
             found = balance(times, most)
         if found is None:
             return
@@ -312,6 +315,17 @@ def _linear(every: Quadratics, times: Array) -> tuple[float, ...]:
             break
         shares = found
     return shares
+
+
+def line(now: tuple[float, float], before: tuple[float, float]) -> Line:
+    """Return the cost below a group as a line over its share, through two shares with their costs.
+
+    With the same choices a group with a larger share does not move less: if it does, its choices changed between
+    the two decisions, and the line is constant.
+    """
+    (share, moved), (other, then) = now, before
+    slope = max(0.0, (then - moved) / (other - share)) if other != share else 0.0
+    return moved - slope * share, slope
 
 
 def settled(split: UnevenSplit, decision: Decision) -> list[Taken]:
@@ -344,7 +358,7 @@ def by_layer(every: Quadratics, decision: Decision) -> list[Taken]:
     for _ in range(MOST_WEIGHTINGS):
         each = costs.times(tried)[:, 0]
         cost = split.total(each.tolist())
-        if cost < found[0] * (1 - 1e-12):
+        if cost < found[0] * (1 - LEAST_GAIN):
             found = (cost, tried)
         weights = weights * (each / each.mean()) ** 2 if each.all() else weights
         tried = costs.least(nothing, (weights / weights.sum()).tolist())

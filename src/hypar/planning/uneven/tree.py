@@ -12,6 +12,7 @@ from hypar.machine.setting import Setting
 from hypar.planning.question import NO_MACHINE, Answer
 from hypar.planning.records import GroupNode, Leaf
 from hypar.schedule.lanes import Lane
+from hypar.schedule.memory import holds
 from hypar.schedule.pieces import crossing
 from hypar.sharding.amounts.counted import outermost
 from hypar.sharding.conventions import PAPER
@@ -35,14 +36,18 @@ if TYPE_CHECKING:
     from hypar.sharding.placement import Choice, Options
 
 
+HALVINGS = 16
+"""Number of halvings of the interval of shares that may fit."""
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Branching(GroupNode):
     """An uneven split with its subtree; a group without a share of any layer is idle.
 
     It divides the groups of a ``machine``, a group of some ``name`` itself, below ``depth`` other uneven splits, which leave
-    the sizes of the layers of ``graph``. Of the groups ``at_work``, by their indices, and in this order, ``taken`` has the choice
+    the sizes of the layers of ``graph``. Of the ``groups`` that work, in the order of the machine, ``taken`` has the choice
     of each layer with their shares, of which equal ones are one object; ``shares`` are the common ones, from which single layers
-    may differ; ``received`` and ``computed`` what it costs each to receive and to compute each layer, ``[groups][layers]``;
+    may differ; ``entered`` is the state that the splits above leave, by which costs are counted, None for all and by ``paper``; ``received`` and ``computed`` what it costs each to receive and to compute each layer, ``[groups][layers]``;
     ``below`` their subtrees. The cost is that of the ``slowest`` group, or the sum over all.
     """
 
@@ -50,9 +55,10 @@ class Branching(GroupNode):
     depth: int
     graph: PlanGraph
     machine: Machine
-    at_work: tuple[int, ...] = ()
+    groups: tuple[DeviceGroup, ...] = ()
     taken: tuple[Taken, ...] = ()
     shares: tuple[float, ...] = ()
+    entered: State | None = None
     received: tuple[tuple[float, ...], ...] = ()
     computed: tuple[tuple[float, ...], ...] = ()
     below: tuple[Branch, ...] = ()
@@ -87,19 +93,14 @@ class Branching(GroupNode):
         return [self.name, *(below.path if isinstance(below, Branching) else [below.name])]
 
     @property
-    def groups(self) -> list[DeviceGroup]:
-        """The groups that work."""
-        return [self.machine.groups[group] for group in self.at_work]
-
-    @property
     def moved(self) -> list[float]:
         """The cost of the subtree of each group that works, without its computation."""
         each = zip(self.ends, self.received, self.computed, strict=True)
         return [end - math.fsum(received) - math.fsum(computed) for end, received, computed in each]
 
-    def spread(self, amounts: Sequence[float], groups: Iterable[int]) -> list[float]:
-        """Return amounts of the groups that work for some groups by their indices, 0 for idle ones."""
-        given = dict(zip(self.at_work, amounts, strict=True))
+    def spread(self, amounts: Sequence[float], groups: Iterable[DeviceGroup]) -> list[float]:
+        """Return amounts of the groups that work for some groups, 0 for idle ones."""
+        given = dict(zip(self.groups, amounts, strict=True))
         return [given.get(group, 0.0) for group in groups]
 
     def decided(self, taken: Sequence[Taken], shares: Sequence[float]) -> Branching:
@@ -108,7 +109,7 @@ class Branching(GroupNode):
         kept = {own: tuple(compress(own, works)) for _, own in taken}
         return replace(
             self,
-            at_work=tuple(compress(self.at_work, works)),
+            groups=tuple(compress(self.groups, works)),
             taken=tuple((choice, kept[own]) for choice, own in taken),
             shares=tuple(compress(shares, works)),
         )
@@ -141,11 +142,9 @@ class Branching(GroupNode):
 
     def receivers(self, first: int) -> list[Receiver]:
         """Return the groups as they receive from each other, with their lanes numbered from the first one on."""
-        found: list[Receiver] = []
-        for group, below in zip(self.groups, self.below, strict=True):
-            lanes = tuple(range(first, first := first + len([*below.leaves()])))
-            found.append((group, lanes))
-        return found
+        counts = (len([*below.leaves()]) for below in self.below)
+        each = pairwise(accumulate(counts, initial=first))
+        return [(group, tuple(range(*own))) for group, own in zip(self.groups, each, strict=True)]
 
     def lanes(self, above: Ends = (), entered: State | None = None, first: int = 0) -> Lanes:
         """Return the groups that work, and the transfers between them, outer splits first."""
@@ -173,11 +172,6 @@ class Branching(GroupNode):
             if only in {None, at}:
                 yield from below.reached(ends)
 
-    def summed(self) -> Branching:
-        """Return the tree with the costs of all groups summed."""
-        below = tuple(one.summed() if isinstance(one, Branching) else one for one in self.below)
-        return replace(self, slowest=False, below=below)
-
     def of(self, graph: PlanGraph) -> Branching:
         """Return the same choices and shares for layers of other sizes, with the costs unchanged."""
         return self._with(graph=graph)
@@ -186,6 +180,21 @@ class Branching(GroupNode):
         other = replace(self, **fields)
         sides = zip(other.below, other.sides(), strict=True)
         return replace(other, below=tuple(below.of(graph) for below, (_, graph) in sides))
+
+    def fits(self, only: int | None = None) -> bool:
+        """Return whether the shards of every device below, or in one group alone, fit its memory, with their shares at all splits."""
+        return holds(self.reached(only=only))
+
+    def limits(self) -> list[float]:
+        """Return the largest share of each group that fits its devices' memory by bisection, given the choices made so far."""
+        found = []
+        for group, share in enumerate(self.shares):
+            low, high = (1.0, 1.0) if self.fits(group) else (0.0, share)
+            for _ in range(HALVINGS if low < high else 0):
+                middle = (low + high) / 2
+                low, high = (middle, high) if self.with_share(group, middle).fits(group) else (low, middle)
+            found.append(low)
+        return found
 
     def with_share(self, group: int, share: float) -> Branching:
         """Return the same choices where a group has a share of every layer and the others divide the rest as before."""
@@ -242,29 +251,31 @@ def graph_of_group(
     return graph._replace(layers=tuple(layers), tensors=tuple(tensors))
 
 
-def splits_of(*stages: Branch) -> Iterator[Split]:
-    """Yield the splits of a group, or of the same group in several stages, then those of the device groups inside it."""
+def splits_of(*stages: Branch, summed: bool = False) -> Iterator[Split]:
+    """Yield the splits of a group, or of the same group in several stages, then those of the device groups inside it.
+
+    The cost of an uneven split is what its slowest device group receives, or what all receive, ``summed``.
+    """
     uneven = [own for own in stages if isinstance(own, Branching)]
     if uneven:
-        yield _uneven_split(uneven)
+        yield _uneven_split(uneven, summed=summed or not uneven[0].slowest)
         for below in zip(*(own.below for own in uneven), strict=True):
-            yield from splits_of(*below)
+            yield from splits_of(*below, summed=summed)
         return
     leaves = [own for own in stages if isinstance(own, Leaf)]
-    for at, level in enumerate(leaves[0].levels):
+    for level in leaves[0].levels:
+        at, even = level.index, [1 / level.ways] * level.ways
         chosen = [own[at] for leaf in leaves for own in leaf.lane.choices]
         costs = [cost for leaf in leaves for cost in leaf.answer.costs[at]]
-        yield _split(stages, leaves[0].lane.depth + at, [1 / level.ways] * level.ways, chosen, costs)
+        yield _split(stages, chosen, costs, level=leaves[0].lane.depth + at, shares=even)
 
 
-def _uneven_split(stages: Sequence[Branching]) -> Split:
-    """Return an uneven split, with the cost that its slowest device group receives, or that all receive, as in stages."""
+def _uneven_split(stages: Sequence[Branching], *, summed: bool) -> Split:
     first, groups = stages[0], stages[0].machine.groups
-    spread = partial(first.spread, groups=range(len(groups)))
+    spread = partial(first.spread, groups=groups)
     taken = [one for own in stages for one in own.taken]
     costs = (
-        own.spent[own.late] if own.slowest else map(math.fsum, zip(*own.received, strict=True))
-        for own in stages
+        map(math.fsum, zip(*own.received, strict=True)) if summed else own.spent[own.late] for own in stages
     )
     each = (zip(*(getattr(own, name) for own in stages), strict=True) for name in ("received", "computed"))
     amounts = (spread([math.fsum(map(math.fsum, rows)) for rows in of_groups]) for of_groups in each)
@@ -274,32 +285,25 @@ def _uneven_split(stages: Sequence[Branching]) -> Split:
     ]
     names = (layer.name for own in stages for layer in own.graph.layers)
     apart = {name: spread(own) for name, (_, own) in zip(names, taken, strict=True) if own != first.shares}
-    found = (first.depth, spread(first.shares), [choice for choice, _ in taken], chain(*costs))
-    return _split(stages, *found, sides=sides, layer_shares=apart or None)
+    found = {"level": first.depth, "shares": spread(first.shares), "sides": sides}
+    chosen = [choice for choice, _ in taken]
+    return _split(stages, chosen, chain(*costs), **found, layer_shares=apart or None)
 
 
-def _split(
-    stages: Sequence[Branch],
-    level: int,
-    shares: list[float],
-    chosen: Sequence[Choice],
-    costs: Iterable[float],
-    **fields: Any,
-) -> Split:
+def _split(stages: Sequence[Branch], chosen: Sequence[Choice], costs: Iterable[float], **found: Any) -> Split:
     """Return the record of a group's split, with the choice and the cost of every layer of all its stages."""
     names = [layer.name for own in stages for layer in own.graph.layers]
-    orders = {name: choice.order for name, choice in zip(names, chosen, strict=True) if choice.order}
+    choices = dict(zip(names, chosen, strict=True))
+    orders = {name: choice.order for name, choice in choices.items() if choice.order}
     own = dict(zip(names, map(exact_number, costs), strict=True))
     return Split.model_construct(
-        level=level,
         group=stages[0].name,
-        ways=len(shares),
-        shares=shares,
-        choices={name: dict(choice.degrees) for name, choice in zip(names, chosen, strict=True)},
+        ways=len(found["shares"]),
+        choices={name: dict(choice.degrees) for name, choice in choices.items()},
         numbering={name: [dict([digit]) for digit in order] for name, order in orders.items()} or None,
         costs=own,
         cost=exact_number(math.fsum(own.values())),
-        **fields,
+        **found,
     )
 
 
@@ -317,9 +321,8 @@ def stored_branch(
         lane = Lane(graph, choices, setting, "" if name == WHOLE_ARRAY else name, depth)
         return Leaf(lane=lane, answer=Answer(choices=choices, costs=(), solver="", exact=True))
     taken = [(own[0].choice(layer.name), own[0].shares_of(layer.name)) for layer in graph.layers]
-    at_work = tuple(range(len(machine.groups)))
-    place = Branching(name=name, depth=depth, graph=graph, machine=machine, at_work=at_work)
-    found = place.decided(taken, own[0].shares)
+    found = Branching(name=name, depth=depth, graph=graph, machine=machine, groups=machine.groups)
+    found = found.decided(taken, own[0].shares)
     below = (stored_branch(plan, setting, of.name, of.machine, left, depth + 1) for of, left in found.sides())
     return replace(found, below=tuple(below))
 
