@@ -15,7 +15,6 @@ from hypar.plan.request import SHARES
 from hypar.planning.uneven.split import (
     Decision,
     UnevenSplit,
-    best,
     by_layer,
     quadratics_of,
     search,
@@ -180,11 +179,11 @@ def test_a_decision_costs_what_it_says_and_never_more_than_equal_shares(
     split: UnevenSplit, rule: str
 ) -> None:
     every = quadratics_of(split)
-    decisions, equal = search(every, rule), best(search(every, "equal"))
+    decisions, equal = search(every, rule), min(search(every, "equal"))
     for decision in decisions:
         is_settled(split, decision)
     if rule == "exact":
-        assert best(decisions).cost <= equal.cost * (1 + 1e-12)
+        assert min(decisions).cost <= equal.cost * (1 + 1e-12)
         for decision in decisions:
             assert decision.shares == balance(every.times(decision.assignment))
     if rule == "equal":
@@ -235,7 +234,7 @@ def test_largest_shares_and_what_lies_below_are_respected(data: st.DataObject, s
 @settings(max_examples=examples(80), deadline=None)
 def test_shares_of_each_layer_are_never_worse_than_common_ones(split: UnevenSplit) -> None:
     every = quadratics_of(split)
-    decision = best(search(every, "exact"))
+    decision = min(search(every, "exact"))
     common = settled(split, decision)
     found = by_layer(every, decision)
     assert settled_total(split, found) <= settled_total(split, common) * (1 + 1e-9)
@@ -258,7 +257,7 @@ def test_a_layer_alone_on_one_side_may_pay() -> None:
     )
     split = fork_at(graph, slow_and_fast())
     every = quadratics_of(split)
-    decision = best(search(every, "exact"))
+    decision = min(search(every, "exact"))
     found = by_layer(every, decision)
     assert settled_total(split, found) < 0.95 * decision.cost
     assert any(1.0 in shares for _, shares in found)
@@ -291,7 +290,7 @@ def test_the_exact_search_finds_the_best_of_all_types_of_small_networks_nearly_a
     @given(split=uneven_splits(chains(least=2, most=3)))
     def tried(split: UnevenSplit) -> None:
         every = quadratics_of(split)
-        found, least = best(search(every, "exact")).cost, brute(every)
+        found, least = min(search(every, "exact")).cost, brute(every)
         assert found >= least * (1 - 1e-9)
         if found > least * (1 + 1e-9):
             missed.append(found / least)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from itertools import product
 from typing import TYPE_CHECKING, Any, cast
 
@@ -135,7 +135,13 @@ def run_plan(
     if machine is None:
         raise OptionError("--set" if changes else "score", "no machine is named", "one, as --hardware hmc")
     require_groups(plan, machine)
-    request = replace(Resolved.of(plan, machine), counted=_counted(plan, convention))
+    try:
+        counted = score_convention(plan)
+    except InputError as error:
+        raise wrong_in(plan, "cost", error.found, error.allowed, error.hint) from None
+    if convention is not None and (counted, convention) != (DIRECT, PAPER):
+        counted = checked("convention", convention)
+    request = replace(Resolved.of(plan, machine), counted=counted)
     if optimizer is not None:
         request = replace(request, optimizer=checked("optimizer", optimizer))
     return run_step(plan, request, request.network(graph))
@@ -143,17 +149,13 @@ def run_plan(
 
 def run_step(plan: Plan, request: Resolved, graph: LayerGraph) -> ScoredStep:
     """Return the step of a plan of a network on the machine of a request; raises ``PlanError`` for a network of other layers."""
-    machine, stages = request.machine, None
     require_layers(plan, graph)
-    assert machine is not None  # noqa: S101 (a plan is run on a machine)
-    if plan.staged and request.counted == DIRECT:
-        request = replace(request, counted=PAPER)
+    assert request.machine is not None  # noqa: S101 (a plan is run on a machine)
     node = node_of(plan, request, graph)
-    if isinstance(node, Staging):
-        stages = stages_of(node, request)
+    stages = stages_of(node, request) if isinstance(node, Staging) else None
     work = node.work
     step = work.run(chunks_of(plan.chunks, work, f"{origin_of(plan).file}: chunks.layers"))
-    return ScoredStep(plan=plan, graph=graph, machine=machine, step=step, work=work, stages=stages)
+    return ScoredStep(plan=plan, graph=graph, machine=request.machine, step=step, work=work, stages=stages)
 
 
 def recosted(plan: Plan, graph: LayerGraph, request: Resolved) -> Plan:
@@ -169,32 +171,16 @@ def costed_node(request: Resolved, plan: Plan, graph: LayerGraph) -> tuple[Plann
     """Return the planner of a stored plan, and its node with its costs."""
     if request.profile is not None:
         request.profile.require(graph.name, graph.digest, graph.batch, request.array)
-    nodes = graph.nodes(plan.graph)
-    planner = (
-        StagePlanner(request, graph)
-        if plan.staged
-        else Planner(request, nodes, (), request.element_bytes(graph))
-    )
+    if plan.staged:
+        planner: Planner = StagePlanner(request, graph)
+    else:
+        planner = Planner(request, graph.nodes(plan.graph), (), request.element_bytes(graph))
     return planner, planner.costed(node_of(plan, request, graph))
 
 
 def node_of(plan: Plan, request: Resolved, graph: LayerGraph) -> Node:
     """Return the node of a plan on the machine of a request, if any, without costs; raises ``HardwareError``."""
     return stored_stages(plan, request, graph) if plan.staged else branch_of(plan, request, graph)
-
-
-def _counted(plan: Plan, convention: str | None) -> str:
-    """Return the convention of a plan's score: the one that is asked for, otherwise its own.
-
-    Raises ``PlanError`` for a cost that is unknown or lacks the plan's parameters, ``UnknownNameError`` for no such convention.
-    """
-    try:
-        own = score_convention(plan)
-    except InputError as error:
-        raise wrong_in(plan, "cost", error.found, error.allowed, error.hint) from None
-    if convention is None or (own == DIRECT and convention == PAPER):
-        return own
-    return checked("convention", convention)
 
 
 def require_layers(plan: Plan, graph: LayerGraph) -> None:
@@ -219,7 +205,7 @@ class LevelChoices:
 
     ``free`` are the options of each layer in the space; the one ``chosen`` may be none of them, as by a pin. ``level`` is 0
     for the outermost, ``ways`` the number of its groups, and ``group`` the one that is divided on a heterogeneous machine,
-    else empty. Planned ``jointly``, the plan weighs the levels below too. ``costed`` makes the costs of all ``options``,
+    else empty. Planned ``jointly``, the plan weighs the levels below too. ``problem`` makes the costs of all ``options``,
     ``items`` returns those of single layers, item by item. Unless the level's cost ``adds_up``, the slowest group counts, which may
     be another one anew.
     """
@@ -231,7 +217,7 @@ class LevelChoices:
     ways: int
     group: str
     jointly: bool
-    costed: Callable[[], CostGraph]
+    problem: Callable[[], CostGraph]
     items: Callable[[Sequence[int]], dict[str, Costs]]
     adds_up: bool = True
 
@@ -244,11 +230,6 @@ class LevelChoices:
     def picked(self) -> list[int]:
         """The option that each layer takes."""
         return [own.index(choice) for own, choice in zip(self.options, self.chosen, strict=True)]
-
-    @cached_property
-    def problem(self) -> CostGraph:
-        """The costs of all choices, alone and in pairs."""
-        return self.costed()
 
 
 def _with(options: Options, choice: Choice) -> Options:
@@ -266,11 +247,11 @@ def choices_by_level(
         require_groups(plan, machine)
     request = replace(Resolved.of(plan, machine, profile).as_planned(plan), pins=(), refine=False)
     planner, node = costed_node(request, plan, graph)
-    if not isinstance(node, Staging):
+    if isinstance(node, Staging):
+        for own in node.stages:
+            yield from _in_tree(plan, own.spans.planner, own.searched, root=own.spans.group or "")
+    else:
         yield from _in_tree(plan, planner, cast("Branch", node))
-        return
-    for own in node.stages:
-        yield from _in_tree(plan, own.spans.planner, own.searched, root=own.spans.group or "")
 
 
 def _in_leaf(plan: Plan, question: Question, lane: Lane, group: str) -> Iterator[LevelChoices]:
@@ -289,7 +270,7 @@ def _in_leaf(plan: Plan, question: Question, lane: Lane, group: str) -> Iterator
             ways=ways,
             group=lane.name or group,
             jointly=plan.search == "joint" and not level.innermost,
-            costed=tables.built,
+            problem=cache(tables.built),
             items=partial(tables.items, 0),
         )
         above = question.below(above, chosen, ways)
@@ -330,7 +311,7 @@ def _uneven(planner: Planner, branch: Branching) -> LevelChoices:
         ways=len(branch.machine.groups),
         group=branch.name,
         jointly=True,
-        costed=lambda: fixed(split, offers).problem(weights, weights),
+        problem=cache(lambda: fixed(split, offers).problem(weights, weights)),
         items=items,
         adds_up=not split.slowest,
     )

@@ -136,8 +136,8 @@ def explain_plan(
 
 def _explained(plan: Plan, own: LevelChoices, nodes: Sequence[int]) -> Iterator[LayerExplanation]:
     space = parse_space(plan.space, None)
-    known = nodes and own.adds_up and load_solver(cheapest((own.problem.structure,))).exact
-    least = solved(own.problem).marginals() if known else []
+    known = nodes and own.adds_up and load_solver(cheapest((own.problem().structure,))).exact
+    least = solved(own.problem()).marginals() if known else []
     at: dict[str, Any] = {"level": own.level, "ways": own.ways, "jointly": own.jointly, "group": own.group}
     for node in nodes:
         costed = _alternatives(own, node, least[node] if least else None)
@@ -149,12 +149,12 @@ def _alternatives(own: LevelChoices, node: int, least: Costs | None) -> tuple[Al
     """Return every choice of a layer at a level; ``least`` has the least cost of the level with each."""
     options, picked = own.options[node], own.picked
     received, sent = np.zeros(len(options)), np.zeros(len(options))
-    for edge in own.problem.edges:
+    for edge in own.problem().edges:
         if edge.target == node:
             received += edge.beside(0, picked[edge.source])
         elif edge.source == node:
             sent += edge.beside(1, picked[edge.target])
-    total = own.problem.nodes[node] + received + sent
+    total = own.problem().nodes[node] + received + sent
     parts = {name: part.reshape(-1) for name, part in own.items([node]).items()}
     more = None
     if least is not None:  # a difference within rounding is none

@@ -24,17 +24,7 @@ from hypar.planning.question import (
     space_of,
 )
 from hypar.planning.records import Leaf, claim_of, limits_of, pins_text, plan_of
-from hypar.planning.uneven.split import (
-    LEAST_GAIN,
-    UnevenSplit,
-    best,
-    by_layer,
-    line,
-    quadratics_of,
-    search,
-    settled,
-    settled_costs,
-)
+from hypar.planning.uneven.split import UnevenSplit, by_layer, quadratics_of, search, settled, settled_costs
 from hypar.planning.uneven.tree import Branching, splits_of
 from hypar.schedule.lanes import Lane
 from hypar.sharding.amounts.counted import outermost
@@ -89,10 +79,10 @@ class Slot(NamedTuple):
 
 
 class Planner:
-    """A recursive planner of the tree of a machine's devices, whose outermost split divides a group of a name, ``root``.
+    """A recursive planner of the tree of a machine's devices.
 
     In a stage all groups work, the partition regards the memory, and the costs of all groups are summed, as another stage may have
-    another slowest group.
+    another slowest group. Otherwise the shares of a ``rule`` but equal ones adapt to the memory of the devices.
     """
 
     def __init__(
@@ -102,7 +92,6 @@ class Planner:
         pins: Sequence[Pin],
         element_bytes: int,
         *,
-        root: str | None = None,
         in_stage: bool = False,
     ) -> None:
         """Store the arguments; by the layers of ``graph`` the solver of all uneven splits is chosen.
@@ -114,8 +103,9 @@ class Planner:
             self.machine = uneven.using(request.arrays)
             request = replace(request, solver=solver_for(request, graph))
         self.request, self.pins, self.element_bytes = request, pins, element_bytes
-        self.root, self.in_stage, self.cost = root or WHOLE_ARRAY, in_stage, cost_of(request)
+        self.in_stage, self.cost = in_stage, cost_of(request)
         self.rule = request.shares if self.cost.slowest else "equal"
+        self.adapts = self.rule != "equal" and not in_stage
 
     def planned(self, graph: PlanGraph) -> Branch:
         """Plan all layers of a network, or of a stage.
@@ -125,8 +115,8 @@ class Planner:
             TableLimitError: the tables of an exact search would not fit.
         """
         assert self.machine is not None  # noqa: S101 (a planner is of a machine)
-        found = self._node(self.root, self.machine, graph)
-        if self.rule != "equal" and not (isinstance(found, Leaf) or self.in_stage or found.fits()):
+        found = self._node(WHOLE_ARRAY, self.machine, graph)
+        if self.adapts and isinstance(found, Branching) and not found.fits():
             names = ", ".join(group.name for group in self.machine.groups)
             place, problem = f"hardware {self.machine.name!r}", f"no shares of {names} fit their memory"
             hint = "take a smaller batch, or --shares equal to see what they would hold"
@@ -161,8 +151,8 @@ class Planner:
         if not request.array:
             return leaf
         question = self.question_in(leaf, entered)
-        run = _run if self.request.heterogeneous is None else _answer
-        answer = run(request.search, question)
+        alike = self.request.heterogeneous is None
+        answer = (load_search(request.search).run if alike else partial(_answer, request.search))(question)
         return Leaf(lane=lane._replace(choices=answer.choices), answer=answer, question=question)
 
     def with_groups(self, made: Branching) -> Branching:
@@ -182,12 +172,9 @@ class Planner:
         own, graph, setting, depth = leaf.question, leaf.graph, leaf.lane.setting, leaf.lane.depth
         if own is not None and own.graph is graph and own.entered is entered:
             return own
-        last = depth + len(setting.array)
-        pins = [
-            replace(pin, level=None if pin.level is None else pin.level - depth)
-            for pin in self.pins
-            if pin.level is None or depth <= pin.level < last
-        ]
+        inside: dict[int | None, int | None] = {depth + level: level for level in range(len(setting.array))}
+        inside[None] = None
+        pins = [replace(pin, level=inside[pin.level]) for pin in self.pins if pin.level in inside]
         if entered is None:
             # If one of two layers is empty here, nothing moves between them inside the group.
             empty = [layer.empty for layer in graph.layers]
@@ -239,9 +226,8 @@ class Planner:
                     yield Slot(layer.name, node.lane.choices[at], question.options[at], runs)
             return
         branch = cast("Branching", node)
-        for layer, (choice, _), options in zip(
-            branch.graph.layers, branch.taken, self.options_of(branch), strict=True
-        ):
+        each = zip(branch.graph.layers, branch.taken, self.options_of(branch), strict=True)
+        for layer, (choice, _), options in each:
             yield Slot(layer.name, (choice,), (options,), lambda _: True)
         for below in branch.below:
             yield from self.slots(below)
@@ -322,11 +308,6 @@ class SplitSearch:
     place: Branching
     options: tuple[Options, ...]
 
-    @property
-    def adapts(self) -> bool:
-        """Whether shares adapt to the memory of the devices."""
-        return self.planner.rule != "equal" and not self.planner.in_stage
-
     @cached_property
     def every(self) -> Quadratics:
         """The costs of all options over the groups that work."""
@@ -335,11 +316,11 @@ class SplitSearch:
     @cached_property
     def equal(self) -> Branching:
         """The best decision with equal shares."""
-        return self._made(best(search(self.every, "equal")))
+        return self._made(min(search(self.every, "equal")))
 
     def best(self) -> Branching:
         """Return the cheapest decision found, also without groups that only add cost; equal shares if none fit the memory."""
-        own, adapts = self, self.adapts
+        own, adapts = self, self.planner.adapts
         found = self._cheapest(self.tried(None))
         while adapts and len(own.place.groups) > 1:
             fewer = [own.without(group) for group in own.place.groups]
@@ -362,12 +343,12 @@ class SplitSearch:
         """Return the decision with the cheapest subtree; ties go to the first."""
         for one in tried:
             whole = len(one.below) == len(one.machine.groups)
-            found = one if _cheaper(one, found) and (whole or not self.planner.in_stage) else found
+            found = one if one.beats(found) and (whole or not self.planner.in_stage) else found
         return found
 
     def tried(self, found: Branching | None) -> Iterator[Branching]:
         """Yield the candidate decisions that fit the memory, equal shares first, if these beat what is found."""
-        if _cheaper(self.equal, found) and self._fits(self.equal):
+        if self.equal.beats(found) and self._fits(self.equal):
             yield self.equal
         if self.planner.rule != "equal" and len(self.place.groups) > 1:
             yield from self._proposed("linear")
@@ -401,7 +382,7 @@ class SplitSearch:
             if before is not None and decision.shares == before.shares:
                 return
             now = [*zip(decision.shares, made.spread(made.moved, self.place.groups), strict=True)]
-            below = [*map(line, now, ended or now)]
+            below = [*map(_line, now, ended or now)]
             before, ended = decision, now
 
     def _fitting(
@@ -411,36 +392,33 @@ class SplitSearch:
         most = [1.0] * len(self.place.groups)
         chosen: Assignment | None = None
         for _ in range(MOST_TRIES):
-            decisions = search(self.every, rule, most, below)
-            if not decisions or (before is not None and best(decisions).repeats(before)):
+            decision = min(search(self.every, rule, most, below), default=None)
+            if decision is None or (before is not None and decision.repeats(before)):
                 return None
-            decision = best(decisions)
             made = self._made(decision)
             if self._fits(made):
                 return decision, made
             room = made.spread(made.limits(), self.place.groups)
-            most = tightened(most, room) if decision.assignment == chosen else room
-            chosen = decision.assignment
+            if decision.assignment == chosen:
+                pairs = zip(most, room, strict=True)
+                room = [was if own >= 1 else min(own, was * (1 - LEAST_STEP)) for was, own in pairs]
+            most, chosen = room, decision.assignment
         return None
 
     def _fits(self, one: Branching) -> bool:
         """Return whether shares that adapt fit the memory; all others are as they are."""
-        return not self.adapts or one.fits()
+        return not self.planner.adapts or one.fits()
 
 
-def _cheaper(one: Branching, found: Branching | None) -> bool:
-    """Return whether a decision has a cheaper subtree than what is found, if anything is."""
-    return found is None or one.cost < found.cost * (1 - LEAST_GAIN)
+def _line(now: tuple[float, float], before: tuple[float, float]) -> Line:
+    """Return the cost below a group as a line over its share, through two shares with their costs.
 
-
-def tightened(most: Sequence[float], room: Sequence[float]) -> list[float]:
-    """Return the limits of shares, lowered for groups whose shares within the limits so far do not fit."""
-    pairs = zip(most, room, strict=True)
-    return [before if own >= 1 else min(own, before * (1 - LEAST_STEP)) for before, own in pairs]
-
-
-def _run(search: str, question: Question) -> Answer:
-    return load_search(search).run(question)
+    With the same choices a group with a larger share does not move less: if it does, its choices changed between
+    the two decisions, and the line is constant.
+    """
+    (share, moved), (other, then) = now, before
+    slope = max(0.0, (then - moved) / (other - share)) if other != share else 0.0
+    return moved - slope * share, slope
 
 
 @lru_cache(maxsize=512)
@@ -449,10 +427,11 @@ def _answer(search: str, question: Question) -> Answer:
 
     Where the tables of the solver of the uneven splits would not fit, the levels of a group are solved with a bound.
     """
+    run = load_search(search).run
     try:
-        return _run(search, question)
+        return run(question)
     except TableLimitError:
-        return _run(search, replace(question, solver=None))
+        return run(replace(question, solver=None))
 
 
 def solver_for(request: Resolved, graph: PlanGraph) -> str:
@@ -461,8 +440,7 @@ def solver_for(request: Resolved, graph: PlanGraph) -> str:
         return request.solver
     space = space_of(request, graph)
     arrays = {(2,), *(request.arrays.values() if load_search(request.search).at_once else ())}
-    every = [
-        [tuple(space.choices(one, ways) for ways in array) for one in graph.layers]
-        for array in sorted(arrays)
-    ]
+    every = (
+        [[space.choices(one, ways) for ways in array] for one in graph.layers] for array in sorted(arrays)
+    )
     return cheapest(tuple(structure(graph, options, PAPER) for options in every))

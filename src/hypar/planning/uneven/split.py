@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hypar.costs.base import GroupRates
-    from hypar.network.nodes import PlanGraph, PlanNode
+    from hypar.network.nodes import PlanGraph
     from hypar.sharding.amounts.counted import Received, State
     from hypar.sharding.amounts.factors import Taken
     from hypar.sharding.placement import Options
@@ -103,17 +103,13 @@ class UnevenSplit:
 
     def layer_costs(self, at: int, offered: Offered) -> Array:
         """Return the cost of each offer of a layer for each group, its partial sums and its operations, ``[2, groups, ..., offers]``."""
-        computed = self.work(self.graph.layers[at], offered)
+        layer, shares = self.graph.layers[at], np.moveaxis(offered.shares, -1, 0)
+        computed = np.empty(shares.shape)
+        for place, share in np.ndenumerate(shares):
+            rates, choice = self.rates[place[0]], offered.options[place[-1]]
+            computed[place] = rates.computing(layer, choice, float(share))
         moved = self._prices(self.entered.inside(self.graph, at, offered), 1)
-        return np.stack([np.broadcast_to(moved, computed.shape), computed])
-
-    def work(self, layer: PlanNode, offered: Offered) -> Array:
-        """Return the cost of the computation of each offer of a layer for each group, ``[groups, ..., offers]``."""
-        shares = np.moveaxis(offered.shares, -1, 0)
-        found = np.empty(shares.shape)
-        for at, share in np.ndenumerate(shares):
-            found[at] = self.rates[at[0]].computing(layer, offered.options[at[-1]], float(share))
-        return found
+        return np.stack([np.broadcast_to(moved, shares.shape), computed])
 
     def tensor_costs(self, at: int, made: Offered, read: Offered) -> Array:
         """Return the cost of a tensor for each group, there and back, ``[groups, ..., of producer, of consumer]``."""
@@ -183,10 +179,7 @@ class Quadratics:
 def quadratics_of(split: UnevenSplit) -> Quadratics:
     """Compute the costs of all options of an uneven split at three shares of each group; equal ones share their arrays."""
     shares = _samples(len(split.rates))
-    offered = {
-        own: Offered(own, np.repeat(shares[:, None], len(own), axis=1))
-        for own in dict.fromkeys(split.options)
-    }
+    offered = {own: Offered(own, np.repeat(shares[:, None], len(own), axis=1)) for own in {*split.options}}
     return _fitted(split, [offered[own] for own in split.options], shares.T)
 
 
@@ -228,7 +221,7 @@ def _samples(count: int) -> Array:
 
 
 class Decision(NamedTuple):
-    """An option for each layer of an uneven split, and a share of each group that works, with their cost."""
+    """The cost of an option for each layer of an uneven split and a share of each group that works; the best one is the least."""
 
     cost: float
     assignment: Assignment
@@ -240,16 +233,8 @@ class Decision(NamedTuple):
         return self.assignment == other.assignment and all(abs(own - was) <= LEAST_GAIN for own, was in pairs)
 
 
-def best(decisions: Sequence[Decision]) -> Decision:
-    """Return the cheapest decision; ties go to the first options."""
-    return min(decisions, key=lambda one: (one.cost, one.assignment))
-
-
 def search(
-    every: Quadratics,
-    rule: str,
-    most: Sequence[float] | None = None,
-    below: Sequence[Line] | None = None,
+    every: Quadratics, rule: str, most: Sequence[float] | None = None, below: Sequence[Line] | None = None
 ) -> tuple[Decision, ...]:
     """Return the decisions of all rounds whose shares are allowed, in the order in which they were found.
 
@@ -315,17 +300,6 @@ def _linear(every: Quadratics, times: Array) -> tuple[float, ...]:
             break
         shares = found
     return shares
-
-
-def line(now: tuple[float, float], before: tuple[float, float]) -> Line:
-    """Return the cost below a group as a line over its share, through two shares with their costs.
-
-    With the same choices a group with a larger share does not move less: if it does, its choices changed between
-    the two decisions, and the line is constant.
-    """
-    (share, moved), (other, then) = now, before
-    slope = max(0.0, (then - moved) / (other - share)) if other != share else 0.0
-    return moved - slope * share, slope
 
 
 def settled(split: UnevenSplit, decision: Decision) -> list[Taken]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from hypar.machine.setting import Setting
 from hypar.planning.question import NO_MACHINE, Answer
 from hypar.planning.records import GroupNode, Leaf
+from hypar.planning.uneven.split import LEAST_GAIN
 from hypar.schedule.lanes import Lane
 from hypar.schedule.memory import holds
 from hypar.schedule.pieces import crossing
@@ -122,12 +123,8 @@ class Branching(GroupNode):
 
     def left(self, above: Ends) -> Iterator[Ends]:
         """Yield for each group its shares at the splits above and at this one."""
-        rows = []
-        for layer, (choice, shares), own in zip(
-            self.graph.layers, self.taken, above or repeat(()), strict=False
-        ):
-            ends = _whole_ends(layer, choice, shares)
-            rows.append([(*own, GroupShare(dim_of(choice), ends, group)) for group in range(len(ends))])
+        each = zip(self.graph.layers, self.taken, above or repeat(()), strict=False)
+        rows = ([(*own, share) for share in _group_shares(layer, taken)] for layer, taken, own in each)
         return zip(*rows, strict=True)
 
     def leaves(self) -> Iterator[Leaf]:
@@ -153,8 +150,7 @@ class Branching(GroupNode):
         of_layers, of_tensors, states = entered.crossing(self.graph, self.taken)
 
         def rounds(amounts: tuple[Received, ...]) -> Rounds:
-            size = setting.formats.of
-            found = (crossing(own, receivers, self.depth, size(own.phase)) for own in amounts)
+            found = (crossing(own, receivers, self.depth, setting.formats.of(own.phase)) for own in amounts)
             return tuple(filter(None, found))
 
         lanes: list[Lane] = []
@@ -174,12 +170,13 @@ class Branching(GroupNode):
 
     def of(self, graph: PlanGraph) -> Branching:
         """Return the same choices and shares for layers of other sizes, with the costs unchanged."""
-        return self._with(graph=graph)
+        own = replace(self, graph=graph)
+        sides = zip(self.below, own.sides(), strict=True)
+        return replace(own, below=tuple(below.of(left) for below, (_, left) in sides))
 
-    def _with(self, **fields: Any) -> Branching:
-        other = replace(self, **fields)
-        sides = zip(other.below, other.sides(), strict=True)
-        return replace(other, below=tuple(below.of(graph) for below, (_, graph) in sides))
+    def beats(self, other: Branching | None) -> bool:
+        """Return whether its subtree is cheaper than that of another one, if there is any."""
+        return other is None or self.cost < other.cost * (1 - LEAST_GAIN)
 
     def fits(self, only: int | None = None) -> bool:
         """Return whether the shards of every device below, or in one group alone, fit its memory, with their shares at all splits."""
@@ -201,28 +198,29 @@ class Branching(GroupNode):
         rest = math.fsum(own for other, own in enumerate(self.shares) if other != group)
         scale = (1 - share) / rest if rest else 0.0
         shares = tuple(share if other == group else scale * own for other, own in enumerate(self.shares))
-        return self._with(shares=shares, taken=tuple((choice, shares) for choice, _ in self.taken))
+        taken = tuple((choice, shares) for choice, _ in self.taken)
+        return replace(self, shares=shares, taken=taken).of(self.graph)
 
     def taking(self, chosen: Iterator[Options]) -> Branching:
         """Return the split with other choices at the same shares, then those of the groups below, with the costs unchanged."""
         taken = tuple((next(chosen)[0], shares) for _, shares in self.taken)
-        return self._with(taken=taken, below=tuple([below.taking(chosen) for below in self.below]))
+        below = tuple([below.taking(chosen) for below in self.below])
+        return replace(self, taken=taken, below=below).of(self.graph)
 
 
 Branch = Leaf | Branching
 
 
-def _whole_ends(
-    layer: PlanNode, choice: Choice, shares: Sequence[float]
-) -> tuple[tuple[float, float] | None, ...]:
-    """Return the ends of each group's share of a layer, which are those of whole elements, as fractions; None without a share."""
-    dim = dim_of(choice)
+def _group_shares(layer: PlanNode, taken: Taken) -> list[GroupShare]:
+    """Return the share of a layer that each group has at a split, whose ends are those of whole elements."""
+    dim, shares = dim_of(taken[0]), taken[1]
     size = 0 if dim is None else layer.nest.sizes[dim]
     ends = iter([(0.0, 1.0)] * len(shares))
     if size:
         given = compress(pairwise(accumulate(shares, initial=0.0)), shares)
         ends = iter([(start / size, end / size) for start, end in whole_ends(size, [*given])])
-    return tuple([next(ends) if share else None for share in shares])
+    every = tuple([next(ends) if share else None for share in shares])
+    return [GroupShare(dim, every, group) for group in range(len(every))]
 
 
 def graph_of_group(
