@@ -52,10 +52,7 @@ class GroupNode(Node):
 
     @abstractmethod
     def lanes(self, above: Ends = (), entered: State | None = None, first: int = 0) -> Lanes:
-        """Return its groups of identical devices, numbered from the first one on, and the transfers between them.
-
-        Above are splits, with shares there and a state below them; None without any, and by ``paper``.
-        """
+        """Return its lanes, numbered from the first one on, and the transfers between them; above are splits, with shares and a state."""
 
     @abstractmethod
     def of(self, graph: PlanGraph) -> Self:
