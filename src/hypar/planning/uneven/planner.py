@@ -151,8 +151,8 @@ class Planner:
         if not request.array:
             return leaf
         question = self.question_in(leaf, entered)
-        alike = self.request.heterogeneous is None
-        answer = (load_search(request.search).run if alike else partial(_answer, request.search))(question)
+        uneven, run = self.request.heterogeneous is not None, load_search(request.search).run
+        answer = _answer(request.search, question) if uneven else run(question)
         return Leaf(lane=lane._replace(choices=answer.choices), answer=answer, question=question)
 
     def with_groups(self, made: Branching) -> Branching:
