@@ -181,7 +181,7 @@ MUTANTS = [
     Mutant("no step is shorter than its bound", "planning/stages/partition.py", "np.asarray(table.costs[kept] + late)", "np.asarray(table.costs[kept] * 1.5 + late)"),
     Mutant("a span is no faster than its bound", "planning/stages/partition.py", "np.asarray(found + received + returned)", "np.asarray(1.5 * (found + received + returned))"),
     Mutant("a refined plan says its time", "planning/engine.py", "after_s = tried.ran[tried.best].seconds", "after_s = tried.ran[tried.best].seconds * 0.99"),
-    Mutant("a group may be idle", "planning/uneven/search.py", "while adapts and len(own.place.at_work) > 1:", "while adapts and len(own.place.at_work) > 9:"),
+    Mutant("a group may be idle", "planning/uneven/planner.py", "while adapts and len(own.place.groups) > 1:", "while adapts and len(own.place.groups) > 9:"),
     Mutant("a chunk is of one stage", "planning/chunks.py", "key=stages.__getitem__", "key=lambda _: 0"),
     Mutant("two stages add up a tied gradient", "planning/stages/running.py", "if len(users) > 1:", "if len(users) > 2:"),
     Mutant("a buffer holds the gradient of a tied weight", "planning/stages/spans.py", 'buffers = max(memory["buffers"], self.shared_bytes)', 'buffers = memory["buffers"]'),

@@ -15,14 +15,12 @@ from hypar.plan.request import SHARES
 from hypar.planning.uneven.split import (
     Decision,
     UnevenSplit,
-    best,
     by_layer,
     quadratics_of,
     search,
     settled,
     settled_costs,
 )
-from hypar.planning.uneven.tree import state_above
 from hypar.sharding.amounts.counted import outermost
 from hypar.sharding.amounts.factors import Offered
 from hypar.sharding.conventions import BY_LEVELS
@@ -62,7 +60,7 @@ def fork_at(
         rates=tuple(paid),
         slowest=slowest,
         solver=load_solver(solver),
-        entered=state_above(cut_graph, convention) or outermost(cut_graph, convention, tied=False),
+        entered=outermost(cut_graph, convention, tied=False),
     )
 
 
@@ -85,7 +83,8 @@ def costs_of(split: UnevenSplit, assignment: Assignment, own: Sequence[tuple[flo
     taken = [*zip(chosen, own, strict=True)]
     for at, offer in enumerate(taken):
         total = [
-            a + float(b) for a, (b,) in zip(total, split.layer_costs(at, Offered.of([offer])), strict=True)
+            a + float(b)
+            for a, (b,) in zip(total, split.layer_costs(at, Offered.of([offer])).sum(axis=0), strict=True)
         ]
     for at, tensor in enumerate(split.graph.tensors):
         moved = split.tensor_costs(
@@ -129,7 +128,7 @@ def costed_alike(split: UnevenSplit, own: tuple[float, ...]) -> Quadratics:
     every = quadratics_of(split)
     for at, (options, node) in enumerate(zip(split.options, every.nodes, strict=True)):
         for pick, choice in enumerate(options):
-            (costs,) = split.layer_costs(at, Offered.of([(choice, own)])).T
+            (costs,) = split.layer_costs(at, Offered.of([(choice, own)])).sum(axis=0).T
             assert times_at(node[:, :, pick], own) == pytest.approx(costs.tolist(), rel=1e-9)
     for at, (tensor, edge) in enumerate(zip(split.graph.tensors, every.edges, strict=True)):
         pairs = itertools.product(
@@ -180,11 +179,11 @@ def test_a_decision_costs_what_it_says_and_never_more_than_equal_shares(
     split: UnevenSplit, rule: str
 ) -> None:
     every = quadratics_of(split)
-    decisions, equal = search(every, rule), best(search(every, "equal"))
+    decisions, equal = search(every, rule), min(search(every, "equal"))
     for decision in decisions:
         is_settled(split, decision)
     if rule == "exact":
-        assert best(decisions).cost <= equal.cost * (1 + 1e-12)
+        assert min(decisions).cost <= equal.cost * (1 + 1e-12)
         for decision in decisions:
             assert decision.shares == balance(every.times(decision.assignment))
     if rule == "equal":
@@ -235,7 +234,7 @@ def test_largest_shares_and_what_lies_below_are_respected(data: st.DataObject, s
 @settings(max_examples=examples(80), deadline=None)
 def test_shares_of_each_layer_are_never_worse_than_common_ones(split: UnevenSplit) -> None:
     every = quadratics_of(split)
-    decision = best(search(every, "exact"))
+    decision = min(search(every, "exact"))
     common = settled(split, decision)
     found = by_layer(every, decision)
     assert settled_total(split, found) <= settled_total(split, common) * (1 + 1e-9)
@@ -258,7 +257,7 @@ def test_a_layer_alone_on_one_side_may_pay() -> None:
     )
     split = fork_at(graph, slow_and_fast())
     every = quadratics_of(split)
-    decision = best(search(every, "exact"))
+    decision = min(search(every, "exact"))
     found = by_layer(every, decision)
     assert settled_total(split, found) < 0.95 * decision.cost
     assert any(1.0 in shares for _, shares in found)
@@ -291,7 +290,7 @@ def test_the_exact_search_finds_the_best_of_all_types_of_small_networks_nearly_a
     @given(split=uneven_splits(chains(least=2, most=3)))
     def tried(split: UnevenSplit) -> None:
         every = quadratics_of(split)
-        found, least = best(search(every, "exact")).cost, brute(every)
+        found, least = min(search(every, "exact")).cost, brute(every)
         assert found >= least * (1 - 1e-9)
         if found > least * (1 + 1e-9):
             missed.append(found / least)

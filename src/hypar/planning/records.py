@@ -22,10 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from hypar.network.graph import LayerGraph
-    from hypar.network.nodes import PlanGraph, Tensor
+    from hypar.network.nodes import PlanGraph
     from hypar.planning.pins import Pin
     from hypar.schedule.lanes import Ends, Lane, Lanes
     from hypar.schedule.stages import StepWork
+    from hypar.sharding.amounts.counted import State
     from hypar.sharding.placement import Level, Options
     from hypar.sharding.tree import Split
 
@@ -50,8 +51,8 @@ class GroupNode(Node):
     microbatch: PlanGraph | None = None
 
     @abstractmethod
-    def lanes(self, above: Ends = ()) -> Lanes:
-        """Return its groups of identical devices, with their shares at the splits above, and the transfers between them."""
+    def lanes(self, above: Ends = (), entered: State | None = None, first: int = 0) -> Lanes:
+        """Return its lanes, numbered from the first one on, and the transfers between them; above are splits, with shares and a state."""
 
     @abstractmethod
     def of(self, graph: PlanGraph) -> Self:
@@ -103,15 +104,13 @@ class Leaf(GroupNode):
         """Yield the group itself."""
         yield self
 
-    def lanes(self, above: Ends = ()) -> Lanes:
+    def lanes(self, above: Ends = (), entered: State | None = None, first: int = 0) -> Lanes:
         """Return the group alone; nothing comes to it from others."""
-        return [self.lane._replace(ends=above) if above else self.lane], []
+        return [self.lane._replace(ends=above, entered=entered, number=first) if above else self.lane], []
 
-    def reached(
-        self, above: Ends = (), tensors: tuple[Tensor, ...] = ()
-    ) -> Iterator[tuple[Lane, tuple[Tensor, ...]]]:
-        """Yield its own lane, with its shares at the uneven splits above, and the tensors."""
-        yield self.lane._replace(ends=above), tensors
+    def reached(self, above: Ends) -> Iterator[Lane]:
+        """Yield its own lane, with its shares at the uneven splits above."""
+        yield self.lane._replace(ends=above)
 
     def of(self, graph: PlanGraph) -> Leaf:
         """Return the same choices for other layers."""

@@ -35,9 +35,6 @@ KINDS = {
 }
 """For each kind of file the entry of a plan that names it, hypar's folder of such files, if there is one, and their endings."""
 
-LONGEST_NAME = 200
-"""Largest number of characters in a name, so that with an ending it is a valid file name."""
-
 
 def wrong_in(plan: Plan, entry: str, found: str, allowed: str = "", hint: str = "") -> PlanError:
     """Return the error of an entry of a plan's file."""
@@ -167,7 +164,7 @@ def _find(plan: Plan, kind: str, name: str, given: File = None) -> str | Path | 
     """Return the given file, or the one of a name: recorded, beside the plan, here, or, if it records none, hypar's own."""
     file, (_, folder, endings) = origin_of(plan).file, KINDS[kind]
     place: str | None = getattr(plan.files, kind, None)
-    if given is not None or len(name) > LONGEST_NAME or {*name} & {"/", "\\", "\0"}:
+    if given is not None or {*name} & {"/", "\\"}:
         return given
     recorded = [file.parent / place] if place is not None and Path(place).stem == name else []
     beside = (at / f"{name}{ending}" for at in (file.parent, Path(), Path(folder)) for ending in endings)

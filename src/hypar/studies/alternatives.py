@@ -14,10 +14,9 @@ from hypar.errors import OptionError
 from hypar.machine.load import load_machine
 from hypar.network.graph import LayerGraph, load_model
 from hypar.plan.request import Request, checked
-from hypar.planning.choices import LevelChoices, choices_by_level
 from hypar.planning.chunks import run_chunked
 from hypar.planning.pins import targets_of
-from hypar.planning.replay import run_step
+from hypar.planning.replay import LevelChoices, choices_by_level, run_step
 from hypar.planning.resolved import BASELINE, Resolved, of_baseline, score_convention
 from hypar.planning.sources import times_of
 from hypar.sharding.conventions import DIRECT, MOVED, PAPER
@@ -135,8 +134,8 @@ def explain_plan(
 
 def _explained(plan: Plan, own: LevelChoices, nodes: Sequence[int]) -> Iterator[LayerExplanation]:
     space = parse_space(plan.space, None)
-    known = nodes and own.adds_up and load_solver(cheapest((own.problem.structure,))).exact
-    least = solved(own.problem).marginals() if known else []
+    known = nodes and own.adds_up and load_solver(cheapest((own.problem().structure,))).exact
+    least = solved(own.problem()).marginals() if known else []
     at: dict[str, Any] = {"level": own.level, "ways": own.ways, "jointly": own.jointly, "group": own.group}
     for node in nodes:
         costed = _alternatives(own, node, least[node] if least else None)
@@ -148,13 +147,13 @@ def _alternatives(own: LevelChoices, node: int, least: Costs | None) -> tuple[Al
     """Return every choice of a layer at a level; ``least`` has the least cost of the level with each."""
     options, picked = own.options[node], own.picked
     received, sent = np.zeros(len(options)), np.zeros(len(options))
-    for edge in own.problem.edges:
+    for edge in own.problem().edges:
         if edge.target == node:
             received += edge.beside(0, picked[edge.source])
         elif edge.source == node:
             sent += edge.beside(1, picked[edge.target])
-    total = own.problem.nodes[node] + received + sent
-    parts = {name: part.reshape(-1) for name, part in own.items(node).items()}
+    total = own.problem().nodes[node] + received + sent
+    parts = {name: part.reshape(-1) for name, part in own.items([node]).items()}
     more = None
     if least is not None:  # a difference within rounding is none
         more = np.where(np.isclose(least, least.min(), 1e-12, 0), 0, least - least.min())

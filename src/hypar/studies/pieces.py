@@ -16,7 +16,7 @@ from hypar.network.nodes import computed_again, kept_in_shards
 from hypar.ops.nest import PHASES, Nest
 from hypar.plan.plan import Plan, read_plan
 from hypar.plan.records import origin_of
-from hypar.planning.replay import choices_of
+from hypar.planning.replay import require_layers
 from hypar.planning.sources import as_planned, network_of
 from hypar.program.holding import layouts_of
 from hypar.program.lowering import Compute, Program, lower
@@ -85,7 +85,7 @@ def opened(plan: Plan | str | Path, model: LayerGraph | str | Path | None = None
     """Return a stored plan and its network with its mini-batch, whose layers allow its choices; raises ``InputError``."""
     plan = plan if isinstance(plan, Plan) else read_plan(plan)
     graph = as_planned(plan, network_of(plan, model))
-    choices_of(plan, graph)
+    require_layers(plan, graph)
     return plan, graph
 
 

@@ -347,6 +347,7 @@ def _cut(span: CutSpan) -> bool:
 def _splits(staging: Staging) -> Iterator[Split]:
     """Yield one split for each level inside the stages of a device group, with the layers of all of them."""
     for group in dict.fromkeys(span.spans.group for span in staging.stages):
-        for own in splits_of(*(span.node for span in staging.stages if span.spans.group == group)):
+        nodes = (span.node for span in staging.stages if span.spans.group == group)
+        for own in splits_of(*nodes, summed=True):
             alone = group is not None and own.group == WHOLE_ARRAY
             yield own.model_copy(update={"group": group}) if alone else own

@@ -300,7 +300,7 @@ def _spans(request: Resolved, graph: LayerGraph, name: str | None, stages: int, 
     request = replace(request, machine=inside.using(arrays))
     pins = [parse_pin(text, whole, MOST_DEVICES.bit_length()) for text in request.pins]
     pins = [pin for pin in pins if pin.level is None or pin.level < request.levels]
-    planner = Planner(request, whole, pins, request.element_bytes(graph), root=name, in_stage=True)
+    planner = Planner(request, whole, pins, request.element_bytes(graph), in_stage=True)
     leaves = [(machine, own) for own, machine, _ in _machine(request).leaves()]
     link = link_of([(machine, arrays[own]) for machine, own in leaves], stages)
     setting = setting_for(request.on(*leaves[0]), request.element_bytes(graph), planner.cost)

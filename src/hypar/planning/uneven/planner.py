@@ -7,8 +7,8 @@ devices by the requested search, which decides all their levels.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from functools import lru_cache, partial
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from hypar.costs.graphs.tables import structure
@@ -24,9 +24,8 @@ from hypar.planning.question import (
     space_of,
 )
 from hypar.planning.records import Leaf, claim_of, limits_of, pins_text, plan_of
-from hypar.planning.uneven.search import SplitSearch, fits
-from hypar.planning.uneven.split import UnevenSplit, settled_costs
-from hypar.planning.uneven.tree import Branching, splits_of, state_above
+from hypar.planning.uneven.split import UnevenSplit, by_layer, quadratics_of, search, settled, settled_costs
+from hypar.planning.uneven.tree import Branching, splits_of
 from hypar.schedule.lanes import Lane
 from hypar.sharding.amounts.counted import outermost
 from hypar.sharding.conventions import PAPER
@@ -35,9 +34,9 @@ from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.solve.solvers.base import cheapest, load_solver
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from hypar.machine.machine import Machine
+    from hypar.machine.machine import DeviceGroup, Machine
     from hypar.network.graph import LayerGraph
     from hypar.network.nodes import PlanGraph
     from hypar.plan.plan import Plan
@@ -45,8 +44,10 @@ if TYPE_CHECKING:
     from hypar.planning.question import Question
     from hypar.planning.records import Node
     from hypar.planning.resolved import Resolved
+    from hypar.planning.uneven.split import Assignment, Decision, Line, Quadratics
     from hypar.planning.uneven.tree import Branch
     from hypar.sharding.amounts.counted import State
+    from hypar.sharding.amounts.factors import Taken
     from hypar.sharding.placement import Options
 
 RULES = {
@@ -56,6 +57,16 @@ RULES = {
     "layers": "exact shares, then shares of each layer",
 }
 """The claims of the rules for shares."""
+
+
+MOST_TURNS = 5
+"""Largest number of rounds in which shares are found from the costs below them."""
+
+MOST_TRIES = 8
+"""Largest number of times that shares are found anew within the memory limits."""
+
+LEAST_STEP = 0.01
+"""Least fraction by which a limit of a share is lowered where the same choices do not fit again: elements are whole."""
 
 
 class Slot(NamedTuple):
@@ -68,10 +79,10 @@ class Slot(NamedTuple):
 
 
 class Planner:
-    """A recursive planner of the tree of a machine's devices, whose outermost split divides a group of a name, ``root``.
+    """A recursive planner of the tree of a machine's devices.
 
     In a stage all groups work, the partition regards the memory, and the costs of all groups are summed, as another stage may have
-    another slowest group.
+    another slowest group. Otherwise the shares of a ``rule`` but equal ones adapt to the memory of the devices.
     """
 
     def __init__(
@@ -81,7 +92,6 @@ class Planner:
         pins: Sequence[Pin],
         element_bytes: int,
         *,
-        root: str | None = None,
         in_stage: bool = False,
     ) -> None:
         """Store the arguments; by the layers of ``graph`` the solver of all uneven splits is chosen.
@@ -93,8 +103,9 @@ class Planner:
             self.machine = uneven.using(request.arrays)
             request = replace(request, solver=solver_for(request, graph))
         self.request, self.pins, self.element_bytes = request, pins, element_bytes
-        self.root, self.in_stage, self.cost = root or WHOLE_ARRAY, in_stage, cost_of(request)
+        self.in_stage, self.cost = in_stage, cost_of(request)
         self.rule = request.shares if self.cost.slowest else "equal"
+        self.adapts = self.rule != "equal" and not in_stage
 
     def planned(self, graph: PlanGraph) -> Branch:
         """Plan all layers of a network, or of a stage.
@@ -104,12 +115,8 @@ class Planner:
             TableLimitError: the tables of an exact search would not fit.
         """
         assert self.machine is not None  # noqa: S101 (a planner is of a machine)
-        if not self.machine.groups:
-            return self._leaf("", self.machine, graph, 0, None)
-        found = self._split(self.root, self.machine, graph, 0, self.state_above(graph))
-        if self.in_stage:
-            return found.summed()
-        if self.rule != "equal" and not fits(found):
+        found = self._node(WHOLE_ARRAY, self.machine, graph)
+        if self.adapts and isinstance(found, Branching) and not found.fits():
             names = ", ".join(group.name for group in self.machine.groups)
             place, problem = f"hardware {self.machine.name!r}", f"no shares of {names} fit their memory"
             hint = "take a smaller batch, or --shares equal to see what they would hold"
@@ -121,78 +128,66 @@ class Planner:
         setting = setting_for(self.request, self.element_bytes, self.cost)
         return Leaf(lane=Lane(question.graph, answer.choices, setting), answer=answer, question=question)
 
-    def state_above(self, graph: PlanGraph) -> State | None:
-        """Return the state above all splits by which the cost counts."""
-        return state_above(graph, self.cost.convention)
+    def _node(
+        self, name: str, machine: Machine, graph: PlanGraph, depth: int = 0, entered: State | None = None
+    ) -> Branch:
+        """Plan a group, whose layers have the sizes that ``depth`` uneven splits leave; below these is a state, None by ``paper``.
 
-    def _split(
-        self, name: str, machine: Machine, graph: PlanGraph, depth: int, entered: State | None
-    ) -> Branching:
-        """Plan an uneven split over all its device groups, then without the groups that only add cost.
-
+        An uneven split is planned over all its device groups, then without the groups that only add cost.
         If no shares fit the memory, return equal shares of all groups: a split above may find smaller ones.
         """
-        at_work, slowest = tuple(range(len(machine.groups))), self.cost.slowest
-        place = Branching(
-            name=name, depth=depth, graph=graph, machine=machine, at_work=at_work, slowest=slowest
-        )
-        split = partial(self.split_at, options=self.options_of(place), entered=entered)
-        planned = partial(self.with_groups, entered=entered)
-        return SplitSearch(place, self.rule, self.in_stage, split, planned).best()
+        if not machine.groups:
+            return self._leaf(name if depth else "", machine, graph, depth, entered)
+        place = Branching(name=name, depth=depth, graph=graph, machine=machine, groups=machine.groups)
+        place = replace(place, entered=entered, slowest=self.cost.slowest)
+        return SplitSearch(self, place, self.options_of(place)).best()
 
     def _leaf(self, name: str, machine: Machine, graph: PlanGraph, depth: int, entered: State | None) -> Leaf:
-        """Plan a group of identical devices by the requested search; its name is empty if there is no other.
-
-        The layers have the sizes that ``depth`` uneven splits above leave; below these is the state ``entered``, None by ``paper``.
-        """
-        request = self.request.on(machine, name or WHOLE_ARRAY)
-        question = self._question(request, graph, depth, entered) if request.array else None
-        answer = Answer(choices=((),) * len(graph.layers), costs=(), solver="", exact=True)
-        if question is not None:
-            uneven = self.request.heterogeneous is not None
-            answer = (_answer if uneven else _run)(request.search, question)
+        """Plan a group of identical devices by the requested search; its name is empty if there is no other."""
+        request, nothing = self.request.on(machine, name or WHOLE_ARRAY), ((),) * len(graph.layers)
         setting = setting_for(request, self.element_bytes, self.cost)
-        return Leaf(lane=Lane(graph, answer.choices, setting, name, depth), answer=answer, question=question)
+        lane = Lane(graph, nothing, setting, name, depth)
+        leaf = Leaf(lane=lane, answer=Answer(choices=nothing, costs=(), solver="", exact=True))
+        if not request.array:
+            return leaf
+        question = self.question_in(leaf, entered)
+        uneven, run = self.request.heterogeneous is not None, load_search(request.search).run
+        answer = _answer(request.search, question) if uneven else run(question)
+        return Leaf(lane=lane._replace(choices=answer.choices), answer=answer, question=question)
 
-    def with_groups(self, made: Branching, entered: State | None) -> Branching:
-        """Return a decision below a state with its costs, and with its device groups planned."""
-        made, groups, states = self.priced(made, entered), made.groups, made.states(entered)
+    def with_groups(self, made: Branching) -> Branching:
+        """Return a decision with its costs, and with its device groups planned."""
+        depth, sides = made.depth + 1, zip(made.sides(), self._states(made), strict=True)
+        below = [self._node(of.name, of.machine, graph, depth, state) for (of, graph), state in sides]
+        return self._priced(made, below)
 
-        def planned(at: int, graph: PlanGraph) -> Branch:
-            machine = groups[at].machine
-            plan = self._split if machine.groups else self._leaf
-            return plan(groups[at].name, machine, graph, made.depth + 1, states[at])
-
-        return made.grown(planned)
+    def _states(self, branch: Branching) -> Sequence[State | None]:
+        """Return the state below the split of each group; None by ``paper``."""
+        if self.cost.convention == PAPER:
+            return [None] * len(branch.groups)
+        return self.split_of(branch).entered.crossing(branch.graph, branch.taken)[-1]
 
     def question_in(self, leaf: Leaf, entered: State | None) -> Question:
         """Return the search problem of the levels of a group: its own, unless splits above were exchanged."""
-        own = leaf.question
-        if own is not None and own.graph is leaf.graph and own.entered is entered:
+        own, graph, setting, depth = leaf.question, leaf.graph, leaf.lane.setting, leaf.lane.depth
+        if own is not None and own.graph is graph and own.entered is entered:
             return own
-        setting = leaf.lane.setting
-        request = replace(self.request, machine=setting.machine).over(setting.array)
-        return self._question(request, leaf.graph, leaf.lane.depth, entered)
-
-    def _question(self, request: Resolved, graph: PlanGraph, depth: int, entered: State | None) -> Question:
-        last = depth + len(request.array)
-        pins = [
-            replace(pin, level=None if pin.level is None else pin.level - depth)
-            for pin in self.pins
-            if pin.level is None or depth <= pin.level < last
-        ]
+        inside: dict[int | None, int | None] = {depth + level: level for level in range(len(setting.array))}
+        inside[None] = None
+        pins = [replace(pin, level=inside[pin.level]) for pin in self.pins if pin.level in inside]
         if entered is None:
             # If one of two layers is empty here, nothing moves between them inside the group.
             empty = [layer.empty for layer in graph.layers]
             tensors = tuple(one for one in graph.tensors if not (empty[one.producer] or empty[one.consumer]))
             graph = replace(graph, tensors=tensors)
+        request = replace(self.request, machine=setting.machine).over(setting.array)
         return replace(question_of(request, graph, pins, self.element_bytes), entered=entered)
 
-    def priced(self, branch: Branching, entered: State | None) -> Branching:
-        """Return a split with the costs that this planner counts for its choices and shares, below a state."""
-        costs = settled_costs(self.split_of(branch, entered), branch.taken)
+    def _priced(self, branch: Branching, below: Sequence[Branch]) -> Branching:
+        """Return a split with the costs that this planner counts for its choices and shares, and with nodes of its groups."""
+        costs = settled_costs(self.split_of(branch), branch.taken)
         received, computed = (tuple(map(tuple, rows.tolist())) for rows in costs)
-        return replace(branch, received=received, computed=computed)
+        return replace(branch, received=received, computed=computed, below=tuple(below))
 
     def costed(self, node: Node) -> Node:
         """Return a node with the costs that this planner counts for its choices and shares."""
@@ -205,10 +200,9 @@ class Planner:
         """
         if isinstance(branch, Leaf):
             return self._costed_leaf(branch, entered) if branch.lane.setting.array else branch
-        entered = self.state_above(branch.graph) if entered is None else entered
-        made, states = self.priced(branch, entered), branch.states(entered)
-        below = tuple([self.counted(own, state) for own, state in zip(branch.below, states, strict=True)])
-        return replace(made, slowest=self.cost.slowest and not self.in_stage, below=below)
+        made = replace(branch, entered=entered, slowest=self.cost.slowest)
+        below = map(self.counted, made.below, self._states(made))
+        return self._priced(made, [*below])
 
     def _costed_leaf(self, leaf: Leaf, entered: State | None) -> Leaf:
         question, choices, bounds = self.question_in(leaf, entered), (*leaf.lane.choices,), leaf.answer.bounds
@@ -232,9 +226,8 @@ class Planner:
                     yield Slot(layer.name, node.lane.choices[at], question.options[at], runs)
             return
         branch = cast("Branching", node)
-        for layer, (choice, _), options in zip(
-            branch.graph.layers, branch.taken, self.options_of(branch), strict=True
-        ):
+        each = zip(branch.graph.layers, branch.taken, self.options_of(branch), strict=True)
+        for layer, (choice, _), options in each:
             yield Slot(layer.name, (choice,), (options,), lambda _: True)
         for below in branch.below:
             yield from self.slots(below)
@@ -250,12 +243,10 @@ class Planner:
         free = [(space.choices(layer, ways),) for layer in graph.layers]
         pins = [replace(pin, level=None) for pin in self.pins if pin.level in {None, branch.depth}]
         held = apply_pins(pins, graph, free, (ways,), space)
-        found = [
-            tuple(choice for choice in space.that_run(layer, options) if simple(choice, ways))
-            for layer, (options,) in zip(graph.layers, held, strict=True)
-        ]
-        for layer, options in zip(graph.layers, found, strict=True):
-            if not options:
+        found = []
+        for layer, (options,) in zip(graph.layers, held, strict=True):
+            found.append(tuple(choice for choice in space.that_run(layer, options) if simple(choice, ways)))
+            if not found[-1]:
                 what = f"{layer.name!r} cannot be divided in one dim over {ways} device groups"
                 raise OptionError(f"space {self.request.space!r}", what, "one dim over all device groups")
         return tuple(found)
@@ -290,24 +281,144 @@ class Planner:
             cost, found["path"] = branch.cost, branch.path if branch.slowest else None
         return plan_of(self.request, graph, splits, cost, pins=self.pins, **found)
 
-    def split_of(self, branch: Branching, entered: State | None) -> UnevenSplit:
-        """Return the uneven split of a decision, with its choices as the only options."""
-        return self.split_at(branch, [(choice,) for choice, _ in branch.taken], entered)
-
-    def split_at(self, place: Branching, options: Sequence[Options], entered: State | None) -> UnevenSplit:
-        """Return the uneven split at a place of the tree over the groups that work, below a state."""
+    def split_of(self, place: Branching, options: Sequence[Options] = ()) -> UnevenSplit:
+        """Return the uneven split at a place of the tree over the groups that work, with options of each layer to choose from."""
         return UnevenSplit(
             graph=place.graph,
             options=tuple(options),
             rates=tuple(self.cost.group_rates(group, self.element_bytes) for group in place.groups),
             slowest=self.cost.slowest,
             solver=load_solver(self.request.solver or ""),
-            entered=entered or outermost(place.graph, PAPER, tied=False),
+            entered=place.entered or outermost(place.graph, self.cost.convention, tied=False),
         )
 
 
-def _run(search: str, question: Question) -> Answer:
-    return load_search(search).run(question)
+@dataclass(frozen=True, eq=False)
+class SplitSearch:
+    """The search of the decision of an uneven split: the choice of each layer, the shares of its groups, and their subtrees.
+
+    An uneven split is decided by the communication between its device groups and by their computation, as AccPar does. Of
+    the candidate decisions, which include equal shares, the one whose whole subtree is cheapest is kept. Exact shares are found
+    again with the communication found below, which differs between groups. Shares that exceed a device's memory are not offered.
+    ``place`` is the split with nothing decided but the groups that work, ``options`` those of each layer; the ``planner`` prices
+    a decision, and plans its groups. In a stage all groups work, whatever their memory.
+    """
+
+    planner: Planner
+    place: Branching
+    options: tuple[Options, ...]
+
+    @cached_property
+    def every(self) -> Quadratics:
+        """The costs of all options over the groups that work."""
+        return quadratics_of(self.planner.split_of(self.place, self.options))
+
+    @cached_property
+    def equal(self) -> Branching:
+        """The best decision with equal shares."""
+        return self._made(min(search(self.every, "equal")))
+
+    def best(self) -> Branching:
+        """Return the cheapest decision found, also without groups that only add cost; equal shares if none fit the memory."""
+        own, adapts = self, self.planner.adapts
+        found = self._cheapest(self.tried(None))
+        while adapts and len(own.place.groups) > 1:
+            fewer = [own.without(group) for group in own.place.groups]
+            tried = {one: each for each in fewer for one in each.tried(found)}
+            without = self._cheapest(tried, found)
+            if without is None:
+                own = own.without(min(own.place.groups, key=lambda group: group.memory_bytes))
+            elif without is found:
+                break
+            else:
+                found, own = without, tried[without]
+        return self.equal if found is None else found
+
+    def without(self, out: DeviceGroup) -> SplitSearch:
+        """Return the search over all groups that work but one."""
+        groups = tuple(group for group in self.place.groups if group is not out)
+        return replace(self, place=replace(self.place, groups=groups))
+
+    def _cheapest(self, tried: Iterable[Branching], found: Branching | None = None) -> Branching | None:
+        """Return the decision with the cheapest subtree; ties go to the first."""
+        for one in tried:
+            whole = len(one.below) == len(one.machine.groups)
+            found = one if one.beats(found) and (whole or not self.planner.in_stage) else found
+        return found
+
+    def tried(self, found: Branching | None) -> Iterator[Branching]:
+        """Yield the candidate decisions that fit the memory, equal shares first, if these beat what is found."""
+        if self.equal.beats(found) and self._fits(self.equal):
+            yield self.equal
+        if self.planner.rule != "equal" and len(self.place.groups) > 1:
+            yield from self._proposed("linear")
+            yield from self._proposed("exact") if self.planner.rule != "linear" else ()
+
+    def _made(self, decision: Decision, taken: Sequence[Taken] = ()) -> Branching:
+        """Return a decision with its costs, and with its device groups planned; ``taken`` if single layers have other shares."""
+        taken = taken or settled(self.every.split, decision)
+        return self.planner.with_groups(self.place.decided(taken, decision.shares))
+
+    def _proposed(self, rule: str) -> Iterator[Branching]:
+        """Yield the decisions of a rule that fit the memory: of shares that are exact, found again with what is known below.
+
+        Each may be followed by one with separate shares for each layer.
+        """
+        before: Decision | None = None
+        below: list[Line] | None = None
+        ended: list[tuple[float, float]] | None = None
+        for _ in range(MOST_TURNS):
+            found = self._fitting(rule, below, before)
+            if found is None:
+                return
+            decision, made = found
+            yield made
+            if rule != "exact":
+                return
+            if self.planner.rule == "layers" and all(decision.shares):
+                apart = self._made(decision, by_layer(self.every, decision))
+                # A group without any layer is idle, which is tried separately.
+                yield from [apart] if apart.groups == self.place.groups and self._fits(apart) else []
+            if before is not None and decision.shares == before.shares:
+                return
+            now = [*zip(decision.shares, made.spread(made.moved, self.place.groups), strict=True)]
+            below = [*map(_line, now, ended or now)]
+            before, ended = decision, now
+
+    def _fitting(
+        self, rule: str, below: Sequence[Line] | None, before: Decision | None
+    ) -> tuple[Decision, Branching] | None:
+        """Return a decision of a rule whose shares are found anew within the memory until they fit; None if there is none but that before."""
+        most = [1.0] * len(self.place.groups)
+        chosen: Assignment | None = None
+        for _ in range(MOST_TRIES):
+            decision = min(search(self.every, rule, most, below), default=None)
+            if decision is None or (before is not None and decision.repeats(before)):
+                return None
+            made = self._made(decision)
+            if self._fits(made):
+                return decision, made
+            room = made.spread(made.limits(), self.place.groups)
+            if decision.assignment == chosen:
+                pairs = zip(most, room, strict=True)
+                room = [was if own >= 1 else min(own, was * (1 - LEAST_STEP)) for was, own in pairs]
+            most, chosen = room, decision.assignment
+        return None
+
+    def _fits(self, one: Branching) -> bool:
+        """Return whether shares that adapt fit the memory; all others are as they are."""
+        return not self.planner.adapts or one.fits()
+
+
+def _line(now: tuple[float, float], before: tuple[float, float]) -> Line:
+    """Return the cost below a group as a line over its share, through two shares with their costs.
+
+    With the same choices a group with a larger share does not move less: if it does, its choices changed between
+    the two decisions, and the line is constant.
+    """
+    (share, moved), (other, then) = now, before
+    slope = max(0.0, (then - moved) / (other - share)) if other != share else 0.0
+    return moved - slope * share, slope
 
 
 @lru_cache(maxsize=512)
@@ -316,10 +427,11 @@ def _answer(search: str, question: Question) -> Answer:
 
     Where the tables of the solver of the uneven splits would not fit, the levels of a group are solved with a bound.
     """
+    run = load_search(search).run
     try:
-        return _run(search, question)
+        return run(question)
     except TableLimitError:
-        return _run(search, replace(question, solver=None))
+        return run(replace(question, solver=None))
 
 
 def solver_for(request: Resolved, graph: PlanGraph) -> str:
@@ -328,8 +440,7 @@ def solver_for(request: Resolved, graph: PlanGraph) -> str:
         return request.solver
     space = space_of(request, graph)
     arrays = {(2,), *(request.arrays.values() if load_search(request.search).at_once else ())}
-    every = [
-        [tuple(space.choices(one, ways) for ways in array) for one in graph.layers]
-        for array in sorted(arrays)
-    ]
+    every = (
+        [[space.choices(one, ways) for ways in array] for one in graph.layers] for array in sorted(arrays)
+    )
     return cheapest(tuple(structure(graph, options, PAPER) for options in every))

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hypar.costs.base import GroupRates
-    from hypar.network.nodes import PlanGraph, PlanNode
+    from hypar.network.nodes import PlanGraph
     from hypar.sharding.amounts.counted import Received, State
     from hypar.sharding.amounts.factors import Taken
     from hypar.sharding.placement import Options
@@ -49,6 +49,9 @@ Line = tuple[float, float]
 
 MOST_TURNS = 20
 """Largest number of rounds in which choices and shares are found from each other."""
+
+LEAST_GAIN = 1e-12
+"""Relative gain below which a decision is no better, and shares are the same: equal shares stay if no others are cheaper."""
 
 MOST_WEIGHTINGS = 24
 """Largest number of rounds in which the device groups are weighted anew."""
@@ -81,7 +84,7 @@ class UnevenSplit:
         """Return the costs of offers for each group; equal ones share an array.
 
         Returns:
-            For each layer ``[groups, ..., offers]``, for each tensor ``[groups, ..., of producer, of consumer]``.
+            For each layer its sums and operations ``[2, groups, ..., offers]``, for each tensor ``[groups, ..., of producer, of consumer]``.
         """
         kept: dict[Hashable, Array] = {}
         nodes, edges, state = [], [], self.entered
@@ -99,17 +102,14 @@ class UnevenSplit:
         return nodes, edges
 
     def layer_costs(self, at: int, offered: Offered) -> Array:
-        """Return the cost of each offer of a layer for each group, its operations and partial sums, ``[groups, ..., offers]``."""
-        moved = self.entered.inside(self.graph, at, offered)
-        return self._prices(moved, 1) + self.work(self.graph.layers[at], offered)
-
-    def work(self, layer: PlanNode, offered: Offered) -> Array:
-        """Return the cost of the computation of each offer of a layer for each group, ``[groups, ..., offers]``."""
-        shares = np.moveaxis(offered.shares, -1, 0)
-        found = np.empty(shares.shape)
-        for at, share in np.ndenumerate(shares):
-            found[at] = self.rates[at[0]].computing(layer, offered.options[at[-1]], float(share))
-        return found
+        """Return the cost of each offer of a layer for each group, its partial sums and its operations, ``[2, groups, ..., offers]``."""
+        layer, shares = self.graph.layers[at], np.moveaxis(offered.shares, -1, 0)
+        computed = np.empty(shares.shape)
+        for place, share in np.ndenumerate(shares):
+            rates, choice = self.rates[place[0]], offered.options[place[-1]]
+            computed[place] = rates.computing(layer, choice, float(share))
+        moved = self._prices(self.entered.inside(self.graph, at, offered), 1)
+        return np.stack([np.broadcast_to(moved, shares.shape), computed])
 
     def tensor_costs(self, at: int, made: Offered, read: Offered) -> Array:
         """Return the cost of a tensor for each group, there and back, ``[groups, ..., of producer, of consumer]``."""
@@ -148,23 +148,20 @@ class Quadratics:
 
     def times(self, assignment: Assignment) -> Array:
         """Return the total cost of each group, ``[groups, 3]``."""
-        count = len(self.split.rates)
-        rest = np.zeros((count, 3))
-        rest[:, :2] = self.rest or 0.0
-        picked = self._columns[:, self._structure.places(assignment)]
-        every = np.concatenate([rest.reshape(-1, 1), picked], axis=1)
-        return np.asarray(np.add.accumulate(every, axis=1)[:, -1].reshape(count, 3))
+        picked = self._columns[:, self._structure.places(assignment)].reshape(len(self.split.rates), 3, -1)
+        picked[:, :2, 0] += self.rest or 0.0
+        return np.asarray(picked.cumsum(axis=2)[:, :, -1])
+
+    def problem(self, shares: Sequence[float], weights: Sequence[float]) -> CostGraph:
+        """Return the cost graph of the weighted sum over the groups, at given shares."""
+        each = [(row, row * share, row * share * share) for row, share in zip(weights, shares, strict=True)]
+        return CostGraph.laid_out(self._structure, (np.ravel(each)[:, None] * self._columns).sum(axis=0))
 
     def least(self, shares: Sequence[float], weights: Sequence[float]) -> Assignment:
         """Return the options of least weighted sum over the groups, at given shares."""
-        # Weights that differ by a power of two have the same sums, bit for bit, up to that power.
-        scale = math.frexp(max(weights))[1]
-        own = tuple(math.ldexp(weight, -scale) for weight in weights)
-        key = (*shares, *own)
+        key = (*shares, *weights)
         if key not in self.found:
-            each = [(row, row * share, row * share * share) for row, share in zip(own, shares, strict=True)]
-            summed = (np.ravel(each)[:, None] * self._columns).sum(axis=0)
-            self.found[key] = self.split.solver.solve(CostGraph.laid_out(self._structure, summed)).assignment
+            self.found[key] = self.split.solver.solve(self.problem(shares, weights)).assignment
         return self.found[key]
 
     @cached_property
@@ -182,18 +179,22 @@ class Quadratics:
 def quadratics_of(split: UnevenSplit) -> Quadratics:
     """Compute the costs of all options of an uneven split at three shares of each group; equal ones share their arrays."""
     shares = _samples(len(split.rates))
-    offered = {
-        own: Offered(own, np.repeat(shares[:, None], len(own), axis=1))
-        for own in dict.fromkeys(split.options)
-    }
+    offered = {own: Offered(own, np.repeat(shares[:, None], len(own), axis=1)) for own in {*split.options}}
     return _fitted(split, [offered[own] for own in split.options], shares.T)
 
 
+def fixed(split: UnevenSplit, offers: Sequence[tuple[Taken, ...]]) -> Quadratics:
+    """Return the costs of options for each layer, each of which has shares of its own, so that they are constants."""
+    each = {own: Offered.of(own) for own in dict.fromkeys(offers)}
+    known = {own: offered._replace(shares=offered.shares[None]) for own, offered in each.items()}
+    return _fitted(split, [known[own] for own in offers], np.ones((len(split.rates), 1)))
+
+
 def _fitted(split: UnevenSplit, offered: Sequence[Offered], samples: Array) -> Quadratics:
-    """Return the coefficients of the costs of offers at some shares of each group, ``[groups, samples]``, or of one whatever the share."""
+    """Return the coefficients of the costs of offers at some shares of each group, ``[groups, samples]``; equal ones share their arrays."""
     tables = split.tables(offered)
-    known = {id(costs): costs for own in tables for costs in own}
-    fitted = {key: _coefficients(costs, samples) for key, costs in known.items()}
+    every = {id(own): own.sum(axis=0) for own in tables[0]} | {id(own): own for own in tables[1]}
+    fitted = {key: _coefficients(costs, samples) for key, costs in every.items()}
     nodes, edges = (tuple([fitted[id(costs)] for costs in own]) for own in tables)
     return Quadratics(split, nodes, edges)
 
@@ -201,7 +202,7 @@ def _fitted(split: UnevenSplit, offered: Sequence[Offered], samples: Array) -> Q
 def _coefficients(costs: Array, samples: Array) -> Array:
     """Return constant, linear and quadratic coefficients of costs at some shares of each group, ``[groups, 3, ...]``."""
     count, known = samples.shape
-    flat = costs.reshape(count, known, math.prod(costs.shape[2:]))
+    flat = costs.reshape(count, known, -1)
     found = np.linalg.inv(samples[:, :, None] ** np.arange(known)) @ flat
     found = np.pad(found, ((0, 0), (0, 3 - known), (0, 0)))
     # A cost that does not bend is a line in spite of rounding.
@@ -220,23 +221,20 @@ def _samples(count: int) -> Array:
 
 
 class Decision(NamedTuple):
-    """An option for each layer of an uneven split, and a share of each group that works, with their cost."""
+    """The cost of an option for each layer of an uneven split and a share of each group that works; the best one is the least."""
 
     cost: float
     assignment: Assignment
     shares: tuple[float, ...]
 
-
-def best(decisions: Sequence[Decision]) -> Decision:
-    """Return the cheapest decision; ties go to the first options."""
-    return min(decisions, key=lambda one: (one.cost, one.assignment))
+    def repeats(self, other: Decision) -> bool:
+        """Return whether it has the options of another one and, but for rounding, its shares."""
+        pairs = zip(self.shares, other.shares, strict=True)
+        return self.assignment == other.assignment and all(abs(own - was) <= LEAST_GAIN for own, was in pairs)
 
 
 def search(
-    every: Quadratics,
-    rule: str,
-    most: Sequence[float] | None = None,
-    below: Sequence[Line] | None = None,
+    every: Quadratics, rule: str, most: Sequence[float] | None = None, below: Sequence[Line] | None = None
 ) -> tuple[Decision, ...]:
     """Return the decisions of all rounds whose shares are allowed, in the order in which they were found.
 
@@ -245,10 +243,10 @@ def search(
     """
     every = replace(every, rest=tuple(below or ()))
     split, count = every.split, len(every.split.rates)
-    even = (1 / count,) * count
-    starts = list(_starts(every, even))
+    even, most = (1 / count,) * count, [1.0] * count if most is None else most
+    starts = _starts(every, even)
     if rule == "equal" or count == 1 or not split.slowest:
-        allowed = most is None or all(share <= limit for share, limit in zip(even, most, strict=True))
+        allowed = all(share <= limit for share, limit in zip(even, most, strict=True))
         return tuple(_decided(every, start, even) for start in starts) if allowed else ()
     speeds = np.array([1 / rates.work if rates.work else 1.0 for rates in split.rates])
     starts += _starts(every, tuple((speeds / speeds.sum()).tolist()))
@@ -256,18 +254,16 @@ def search(
     return tuple(turn for start in starts for turn in _turns(every, start, rule, most, seen))
 
 
-def _starts(every: Quadratics, shares: tuple[float, ...]) -> Iterator[Assignment]:
-    """Yield the best choices at given shares for equal weights, for weights as the shares, and for each group alone."""
-    count = len(shares)
-    weights = [(1.0,) * count]
-    if every.split.slowest and count > 1:
-        weights += [shares, *map(tuple, np.eye(count).tolist())]
-    for own in dict.fromkeys(weights):
-        yield every.least(shares, own)
+def _starts(every: Quadratics, shares: tuple[float, ...]) -> list[Assignment]:
+    """Return the best choices at given shares for equal weights, for weights as the shares, and for each group alone."""
+    weights: list[Sequence[float]] = [(1.0,) * len(shares)]
+    if every.split.slowest and len(shares) > 1:
+        weights += [shares, *np.eye(len(shares)).tolist()]
+    return [every.least(shares, own) for own in weights]
 
 
 def _turns(
-    every: Quadratics, assignment: Assignment, rule: str, most: Sequence[float] | None, seen: set[Assignment]
+    every: Quadratics, assignment: Assignment, rule: str, most: Sequence[float], seen: set[Assignment]
 ) -> Iterator[Decision]:
     """Alternate between shares and choices from one start to a fixed point, or to choices that were seen before."""
     for _ in range(MOST_TURNS):
@@ -276,7 +272,7 @@ def _turns(
         seen.add(assignment)
         times = every.times(assignment)
         found = balance(times, most) if rule == "exact" else _linear(every, times)
-        if found is not None and most is not None and any(map(float.__gt__, found, most)):
+        if found is not None and any(map(float.__gt__, found, most)):
             found = balance(times, most)
         if found is None:
             return
@@ -316,13 +312,10 @@ def settled_costs(split: UnevenSplit, taken: Sequence[Taken]) -> tuple[Array, Ar
     """Return the cost of each layer, with the tensors that it reads, for each group to receive and to compute, ``[groups, layers]``."""
     known = {own: Offered.of([own]) for own in dict.fromkeys(taken)}
     nodes, edges = split.tables([known[own] for own in taken])
-    distinct = dict(zip(zip(map(id, nodes), taken, strict=True), split.graph.layers, strict=True))
-    works = {key: split.work(layer, known[key[1]]) for key, layer in distinct.items()}
-    computed = np.concatenate([works[id(own), one] for own, one in zip(nodes, taken, strict=True)], 1)
-    received = np.concatenate(nodes, axis=1) - computed
+    received, computed = np.concatenate(nodes, axis=2)
     for tensor, edge in zip(split.graph.tensors, edges, strict=True):
         received[:, tensor.consumer] += edge[:, 0, 0]
-    return np.maximum(received, 0.0), computed
+    return received, computed
 
 
 def by_layer(every: Quadratics, decision: Decision) -> list[Taken]:
@@ -330,18 +323,16 @@ def by_layer(every: Quadratics, decision: Decision) -> list[Taken]:
 
     The cost is that of the slowest device group; the decision has common shares.
     """
-    split, common = every.split, settled(every.split, decision)
-    offered = [tuple(_offers(every, index, own)) for index, own in enumerate(common)]
-    known = {own: Offered.of(own) for own in dict.fromkeys(offered)}
-    alone = [Offered(known[own].options, known[own].shares[None]) for own in offered]
-    costs = _fitted(split, alone, np.ones((len(split.rates), 1)))
+    split = every.split
+    offered = [tuple(_offers(every, index, own)) for index, own in enumerate(settled(split, decision))]
+    costs = fixed(split, offered)
     weights, nothing = np.ones(len(split.rates)), (0.0,) * len(split.rates)
     tried: Assignment = (0,) * len(offered)
     found: tuple[float, Assignment] = (math.inf, tried)
     for _ in range(MOST_WEIGHTINGS):
         each = costs.times(tried)[:, 0]
         cost = split.total(each.tolist())
-        if cost < found[0] * (1 - 1e-12):
+        if cost < found[0] * (1 - LEAST_GAIN):
             found = (cost, tried)
         weights = weights * (each / each.mean()) ** 2 if each.all() else weights
         tried = costs.least(nothing, (weights / weights.sum()).tolist())

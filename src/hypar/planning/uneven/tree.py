@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import accumulate, pairwise, repeat
+from itertools import accumulate, chain, compress, pairwise, repeat
 from typing import TYPE_CHECKING, Any
 
 from hypar.machine.setting import Setting
 from hypar.planning.question import NO_MACHINE, Answer
 from hypar.planning.records import GroupNode, Leaf
+from hypar.planning.uneven.split import LEAST_GAIN
 from hypar.schedule.lanes import Lane, crossing
+from hypar.schedule.memory import holds
 from hypar.sharding.amounts.counted import outermost
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.layout import GroupShare
@@ -20,17 +22,21 @@ from hypar.sharding.tree import WHOLE_ARRAY, GroupRecord, Split
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from hypar.machine.machine import DeviceGroup, Machine
     from hypar.network.graph import LayerGraph
-    from hypar.network.nodes import PlanGraph, PlanNode, Tensor
+    from hypar.network.nodes import PlanGraph, PlanNode
     from hypar.plan.plan import Plan
     from hypar.planning.resolved import Resolved
-    from hypar.schedule.lanes import Crossing, Ends, Lanes, Receiver, Rounds
+    from hypar.schedule.lanes import Ends, Lanes, Receiver, Rounds
     from hypar.sharding.amounts.counted import Received, State
     from hypar.sharding.amounts.factors import Taken
     from hypar.sharding.placement import Choice, Options
+
+
+HALVINGS = 16
+"""Number of halvings of the interval of shares that may fit."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -38,9 +44,9 @@ class Branching(GroupNode):
     """An uneven split with its subtree; a group without a share of any layer is idle.
 
     It divides the groups of a ``machine``, a group of some ``name`` itself, below ``depth`` other uneven splits, which leave
-    the sizes of the layers of ``graph``. Of the groups ``at_work``, by their indices, and in this order, ``taken`` has the choice
+    the sizes of the layers of ``graph``. Of the ``groups`` that work, in the order of the machine, ``taken`` has the choice
     of each layer with their shares, of which equal ones are one object; ``shares`` are the common ones, from which single layers
-    may differ; ``received`` and ``computed`` what it costs each to receive and to compute each layer, ``[groups][layers]``;
+    may differ; ``entered`` is the state that the splits above leave, by which costs are counted, None for all and by ``paper``; ``received`` and ``computed`` what it costs each to receive and to compute each layer, ``[groups][layers]``;
     ``below`` their subtrees. The cost is that of the ``slowest`` group, or the sum over all.
     """
 
@@ -48,9 +54,10 @@ class Branching(GroupNode):
     depth: int
     graph: PlanGraph
     machine: Machine
-    at_work: tuple[int, ...] = ()
+    groups: tuple[DeviceGroup, ...] = ()
     taken: tuple[Taken, ...] = ()
     shares: tuple[float, ...] = ()
+    entered: State | None = None
     received: tuple[tuple[float, ...], ...] = ()
     computed: tuple[tuple[float, ...], ...] = ()
     below: tuple[Branch, ...] = ()
@@ -85,50 +92,37 @@ class Branching(GroupNode):
         return [self.name, *(below.path if isinstance(below, Branching) else [below.name])]
 
     @property
-    def groups(self) -> list[DeviceGroup]:
-        """The groups that work."""
-        return [self.machine.groups[group] for group in self.at_work]
-
-    @property
     def moved(self) -> list[float]:
         """The cost of the subtree of each group that works, without its computation."""
         each = zip(self.ends, self.received, self.computed, strict=True)
         return [end - math.fsum(received) - math.fsum(computed) for end, received, computed in each]
 
-    def spread(self, amounts: Sequence[float], groups: Iterable[int]) -> list[float]:
-        """Return amounts of the groups that work for some groups by their indices, 0 for idle ones."""
-        given = dict(zip(self.at_work, amounts, strict=True))
+    def spread(self, amounts: Sequence[float], groups: Iterable[DeviceGroup]) -> list[float]:
+        """Return amounts of the groups that work for some groups, 0 for idle ones."""
+        given = dict(zip(self.groups, amounts, strict=True))
         return [given.get(group, 0.0) for group in groups]
 
     def decided(self, taken: Sequence[Taken], shares: Sequence[float]) -> Branching:
         """Return the split with choices and shares of the groups that work, of which those without any are left out."""
-        some = [at for at in range(len(self.at_work)) if any(own[at] for _, own in taken)]
-        kept = {tuple(own): tuple([own[at] for at in some]) for _, own in taken}
+        works = [any(own) for own in zip(*(own for _, own in taken), strict=True)]
+        kept = {own: tuple(compress(own, works)) for _, own in taken}
         return replace(
             self,
-            at_work=tuple(self.at_work[at] for at in some),
-            taken=tuple((choice, kept[tuple(own)]) for choice, own in taken),
-            shares=tuple(shares[at] for at in some),
+            groups=tuple(compress(self.groups, works)),
+            taken=tuple((choice, kept[own]) for choice, own in taken),
+            shares=tuple(compress(shares, works)),
         )
 
-    def states(self, entered: State | None) -> list[State | None]:
-        """Return the state below the split of each group, below a state; None by ``paper``."""
-        if entered is None:
-            return [None] * len(self.at_work)
-        return [*entered.crossing(self.graph, self.taken)[-1]]
-
-    def graph_of(self, group: int) -> PlanGraph:
-        """Return the layers with the sizes that a group's shares leave, and their tensors."""
+    def sides(self) -> Iterator[tuple[DeviceGroup, PlanGraph]]:
+        """Yield the groups that work, each with its layers, which have the sizes that its shares leave, and their tensors."""
         choices, shares = zip(*self.taken, strict=True)
-        return graph_of_group(self.graph, choices, [own[group] for own in shares])
+        for group, own in zip(self.groups, zip(*shares, strict=True), strict=True):
+            yield group, graph_of_group(self.graph, choices, own)
 
     def left(self, above: Ends) -> Iterator[Ends]:
         """Yield for each group its shares at the splits above and at this one."""
-        rows = []
-        for layer, taken, own in zip(self.graph.layers, self.taken, above or repeat(()), strict=False):
-            each = zip(_whole_ends(layer, *taken), taken[1], strict=True)
-            ends = tuple([at if share else None for at, share in each])
-            rows.append([(*own, GroupShare(dim_of(taken[0]), ends, group)) for group in range(len(ends))])
+        each = zip(self.graph.layers, self.taken, above or repeat(()), strict=False)
+        rows = ([(*own, share) for share in _group_shares(layer, taken)] for layer, taken, own in each)
         return zip(*rows, strict=True)
 
     def leaves(self) -> Iterator[Leaf]:
@@ -143,41 +137,59 @@ class Branching(GroupNode):
 
     def receivers(self, first: int) -> list[Receiver]:
         """Return the groups as they receive from each other, with their lanes numbered from the first one on."""
-        found: list[Receiver] = []
-        for group, below in zip(self.groups, self.below, strict=True):
-            lanes = tuple(range(first, first := first + len([*below.leaves()])))
-            found.append((group, lanes))
-        return found
+        counts = (len([*below.leaves()]) for below in self.below)
+        each = pairwise(accumulate(counts, initial=first))
+        return [(group, tuple(range(*own))) for group, own in zip(self.groups, each, strict=True)]
 
-    def lanes(self, above: Ends = ()) -> Lanes:
-        """Return the groups that work, and the transfers between them, outer splits first; below shares at the splits above."""
+    def lanes(self, above: Ends = (), entered: State | None = None, first: int = 0) -> Lanes:
+        """Return the groups that work, and the transfers between them, outer splits first."""
+        setting, receivers = self.setting, self.receivers(first)
+        entered = entered or outermost(self.graph, setting.convention, tied=False)
+        of_layers, of_tensors, states = entered.crossing(self.graph, self.taken)
+
+        def rounds(amounts: tuple[Received, ...]) -> Rounds:
+            found = (crossing(own, receivers, self.depth, setting.formats.of(own.phase)) for own in amounts)
+            return tuple(filter(None, found))
+
         lanes: list[Lane] = []
-        entered = state_above(self.graph, self.setting.convention)
-        crossings = list(_crossings(self, lanes, entered, above))
+        crossings = [(tuple(map(rounds, of_layers)), tuple(map(rounds, of_tensors)))]
+        for below, state, ends in zip(self.below, states, self.left(above), strict=True):
+            own = None if setting.convention == PAPER else state
+            inner = below.lanes(ends, own, first + len(lanes))
+            lanes += inner[0]
+            crossings += inner[1]
         return lanes, crossings
 
-    def reached(self, above: Ends = (), only: int | None = None) -> Iterator[tuple[Lane, tuple[Tensor, ...]]]:
-        """Yield the lanes of the groups that work, or of one alone, with their shares at all uneven splits."""
+    def reached(self, above: Ends = (), only: int | None = None) -> Iterator[Lane]:
+        """Yield the groups that work, or one alone, with their shares at all uneven splits."""
         for at, (below, ends) in enumerate(zip(self.below, self.left(above), strict=True)):
             if only in {None, at}:
                 yield from below.reached(ends)
 
-    def summed(self) -> Branching:
-        """Return the tree with the costs of all groups summed."""
-        below = tuple(one.summed() if isinstance(one, Branching) else one for one in self.below)
-        return replace(self, slowest=False, below=below)
-
     def of(self, graph: PlanGraph) -> Branching:
         """Return the same choices and shares for layers of other sizes, with the costs unchanged."""
-        return self._with(graph=graph)
+        own = replace(self, graph=graph)
+        sides = zip(self.below, own.sides(), strict=True)
+        return replace(own, below=tuple(below.of(left) for below, (_, left) in sides))
 
-    def _with(self, **fields: Any) -> Branching:
-        other = replace(self, **fields)
-        return other.grown(lambda at, graph: other.below[at].of(graph))
+    def beats(self, other: Branching | None) -> bool:
+        """Return whether its subtree is cheaper than that of another one, if there is any."""
+        return other is None or self.cost < other.cost * (1 - LEAST_GAIN)
 
-    def grown(self, below: Callable[[int, PlanGraph], Branch]) -> Branching:
-        """Return the split with the subtree of each group, by its place among these and its layers."""
-        return replace(self, below=tuple(below(at, self.graph_of(at)) for at in range(len(self.at_work))))
+    def fits(self, only: int | None = None) -> bool:
+        """Return whether the shards of every device below, or in one group alone, fit its memory, with their shares at all splits."""
+        return holds(self.reached(only=only))
+
+    def limits(self) -> list[float]:
+        """Return the largest share of each group that fits its devices' memory by bisection, given the choices made so far."""
+        found = []
+        for group, share in enumerate(self.shares):
+            low, high = (1.0, 1.0) if self.fits(group) else (0.0, share)
+            for _ in range(HALVINGS if low < high else 0):
+                middle = (low + high) / 2
+                low, high = (middle, high) if self.with_share(group, middle).fits(group) else (low, middle)
+            found.append(low)
+        return found
 
     def with_share(self, group: int, share: float) -> Branching:
         """Return the same choices where a group has a share of every layer and the others divide the rest as before."""
@@ -185,27 +197,28 @@ class Branching(GroupNode):
         scale = (1 - share) / rest if rest else 0.0
         shares = tuple(share if other == group else scale * own for other, own in enumerate(self.shares))
         taken = tuple((choice, shares) for choice, _ in self.taken)
-        return self._with(shares=shares, taken=taken)
+        return replace(self, shares=shares, taken=taken).of(self.graph)
 
     def taking(self, chosen: Iterator[Options]) -> Branching:
         """Return the split with other choices at the same shares, then those of the groups below, with the costs unchanged."""
         taken = tuple((next(chosen)[0], shares) for _, shares in self.taken)
-        return self._with(taken=taken, below=tuple([below.taking(chosen) for below in self.below]))
+        below = tuple([below.taking(chosen) for below in self.below])
+        return replace(self, taken=taken, below=below).of(self.graph)
 
 
 Branch = Leaf | Branching
 
 
-def _whole_ends(layer: PlanNode, choice: Choice, shares: Sequence[float]) -> list[tuple[float, float]]:
-    """Return the ends of each group's share of a layer, which are those of whole elements, as fractions."""
-    dim = dim_of(choice)
+def _group_shares(layer: PlanNode, taken: Taken) -> list[GroupShare]:
+    """Return the share of a layer that each group has at a split, whose ends are those of whole elements."""
+    dim, shares = dim_of(taken[0]), taken[1]
     size = 0 if dim is None else layer.nest.sizes[dim]
-    if not size:
-        return [(0.0, 1.0)] * len(shares)
-    given = [*pairwise(accumulate(shares, initial=0.0))]
-    ends = iter(whole_ends(size, [(start, end) for start, end in given if end > start]))
-    own = [next(ends) if end > start else (0, 0) for start, end in given]
-    return [(start / size, end / size) for start, end in own]
+    ends = iter([(0.0, 1.0)] * len(shares))
+    if size:
+        given = compress(pairwise(accumulate(shares, initial=0.0)), shares)
+        ends = iter([(start / size, end / size) for start, end in whole_ends(size, [*given])])
+    every = tuple([next(ends) if share else None for share in shares])
+    return [GroupShare(dim, every, group) for group in range(len(every))]
 
 
 def graph_of_group(
@@ -234,102 +247,59 @@ def graph_of_group(
     return replace(graph, layers=tuple(layers), tensors=tuple(tensors))
 
 
-def state_above(graph: PlanGraph, convention: str) -> State | None:
-    """Return the state above all uneven splits; None by ``paper``."""
-    if convention == PAPER:
-        return None
-    return outermost(graph, convention, tied=False)
+def splits_of(*stages: Branch, summed: bool = False) -> Iterator[Split]:
+    """Yield the splits of a group, or of the same group in several stages, then those of the device groups inside it.
 
-
-def _crossings(branch: Branch, lanes: list[Lane], entered: State | None, ends: Ends) -> Iterator[Crossing]:
-    """Yield the crossings of a subtree, and append its groups to ``lanes``."""
-    if isinstance(branch, Leaf):
-        lanes.append(branch.lane._replace(number=len(lanes), entered=entered, ends=ends))
+    The cost of an uneven split is what its slowest device group receives, or what all receive, ``summed``.
+    """
+    uneven = [own for own in stages if isinstance(own, Branching)]
+    if uneven:
+        yield _uneven_split(uneven, summed=summed or not uneven[0].slowest)
+        for below in zip(*(own.below for own in uneven), strict=True):
+            yield from splits_of(*below, summed=summed)
         return
-    receivers = branch.receivers(len(lanes))
-    inner: list[Crossing] = []
-    above = entered or outermost(branch.graph, PAPER, tied=False)
-    of_layers, of_tensors, below_each = above.crossing(branch.graph, branch.taken)
-    states = repeat(None) if entered is None else below_each
-    for below, state, own in zip(branch.below, states, branch.left(ends), strict=False):
-        inner += _crossings(below, lanes, state, own)
-
-    def rounds(amounts: tuple[Received, ...]) -> Rounds:
-        size = branch.setting.formats.of
-        found = (crossing(own, receivers, branch.depth, size(own.phase)) for own in amounts)
-        return tuple(filter(None, found))
-
-    yield tuple(map(rounds, of_layers)), tuple(map(rounds, of_tensors))
-    yield from inner
+    leaves = [own for own in stages if isinstance(own, Leaf)]
+    for level in leaves[0].levels:
+        at, even = level.index, [1 / level.ways] * level.ways
+        chosen = [own[at] for leaf in leaves for own in leaf.lane.choices]
+        costs = [cost for leaf in leaves for cost in leaf.answer.costs[at]]
+        yield _split(stages, chosen, costs, level=leaves[0].lane.depth + at, shares=even)
 
 
-def splits_of(*branches: Branch) -> Iterator[Split]:
-    """Yield the splits of a group, or of the same group in several stages, then those of the device groups inside it."""
-    if leaves := [own for own in branches if isinstance(own, Leaf)]:
-        yield from (_level_split(leaves, level.index) for level in leaves[0].levels)
-        return
-    uneven = [own for own in branches if isinstance(own, Branching)]
-    yield _uneven_split(uneven)
-    for below in zip(*(own.below for own in uneven), strict=True):
-        yield from splits_of(*below)
-
-
-def _level_split(leaves: Sequence[Leaf], index: int) -> Split:
-    ways = leaves[0].levels[index].ways
-    return _split(
-        leaves,
-        (own[index] for leaf in leaves for own in leaf.lane.choices),
-        (cost for leaf in leaves for cost in leaf.answer.costs[index]),
-        level=leaves[0].lane.depth + index,
-        ways=ways,
-        shares=[1 / ways] * ways,
-    )
-
-
-def _uneven_split(stages: Sequence[Branching]) -> Split:
-    """Return an uneven split, with the cost that its slowest device group receives, or that all receive, as in stages."""
+def _uneven_split(stages: Sequence[Branching], *, summed: bool) -> Split:
     first, groups = stages[0], stages[0].machine.groups
-    spread = partial(first.spread, groups=range(len(groups)))
-    names = [layer.name for own in stages for layer in own.graph.layers]
-    taken = dict(zip(names, (one for own in stages for one in own.taken), strict=True))
-
-    def summed(each: Sequence[Sequence[Sequence[float]]]) -> list[float]:
-        return spread([math.fsum(map(math.fsum, rows)) for rows in zip(*each, strict=True)])
-
-    received, computed = ([getattr(own, name) for own in stages] for name in ("received", "computed"))
-    return _split(
-        stages,
-        (choice for choice, _ in taken.values()),
-        (cost for own in stages for cost in _of_layers(own)),
-        level=first.depth,
-        ways=len(groups),
-        shares=spread(first.shares),
-        sides=[
-            GroupRecord(group=group.name, received=exact_number(had), computed=exact_number(worked))
-            for group, had, worked in zip(groups, summed(received), summed(computed), strict=True)
-        ],
-        layer_shares={name: spread(own) for name, (_, own) in taken.items() if own != first.shares} or None,
+    spread = partial(first.spread, groups=groups)
+    taken = [one for own in stages for one in own.taken]
+    costs = (
+        map(math.fsum, zip(*own.received, strict=True)) if summed else own.spent[own.late] for own in stages
     )
+    each = (zip(*(getattr(own, name) for own in stages), strict=True) for name in ("received", "computed"))
+    amounts = (spread([math.fsum(map(math.fsum, rows)) for rows in of_groups]) for of_groups in each)
+    sides = [
+        GroupRecord(group=group.name, received=exact_number(had), computed=exact_number(worked))
+        for group, had, worked in zip(groups, *amounts, strict=True)
+    ]
+    names = (layer.name for own in stages for layer in own.graph.layers)
+    apart = {name: spread(own) for name, (_, own) in zip(names, taken, strict=True) if own != first.shares}
+    found = {"level": first.depth, "shares": spread(first.shares), "sides": sides}
+    chosen = [choice for choice, _ in taken]
+    return _split(stages, chosen, chain(*costs), **found, layer_shares=apart or None)
 
 
-def _of_layers(own: Branching) -> list[float]:
-    """Return the cost of each layer in the group that ends last, or what all groups receive."""
-    return own.spent[own.late] if own.slowest else [*map(math.fsum, zip(*own.received, strict=True))]
-
-
-def _split(each: Sequence[Branch], chosen: Iterable[Choice], costs: Iterable[float], **fields: Any) -> Split:
+def _split(stages: Sequence[Branch], chosen: Sequence[Choice], costs: Iterable[float], **found: Any) -> Split:
     """Return the record of a group's split, with the choice and the cost of every layer of all its stages."""
-    names = [layer.name for own in each for layer in own.graph.layers]
+    names = [layer.name for own in stages for layer in own.graph.layers]
     choices = dict(zip(names, chosen, strict=True))
     orders = {name: choice.order for name, choice in choices.items() if choice.order}
     own = dict(zip(names, map(exact_number, costs), strict=True))
     return Split.model_construct(
-        group=each[0].name,
+        group=stages[0].name,
+        ways=len(found["shares"]),
         choices={name: dict(choice.degrees) for name, choice in choices.items()},
         numbering={name: [dict([digit]) for digit in order] for name, order in orders.items()} or None,
         costs=own,
         cost=exact_number(math.fsum(own.values())),
-        **fields,
+        **found,
     )
 
 
@@ -347,11 +317,10 @@ def stored_branch(
         lane = Lane(graph, choices, setting, "" if name == WHOLE_ARRAY else name, depth)
         return Leaf(lane=lane, answer=Answer(choices=choices, costs=(), solver="", exact=True))
     taken = [(own[0].choice(layer.name), own[0].shares_of(layer.name)) for layer in graph.layers]
-    at_work = tuple(range(len(machine.groups)))
-    found = Branching(name=name, depth=depth, graph=graph, machine=machine, at_work=at_work)
+    found = Branching(name=name, depth=depth, graph=graph, machine=machine, groups=machine.groups)
     found = found.decided(taken, own[0].shares)
-    names = [(group.name, group.machine) for group in found.groups]
-    return found.grown(lambda at, left: stored_branch(plan, setting, *names[at], left, depth + 1))
+    below = (stored_branch(plan, setting, of.name, of.machine, left, depth + 1) for of, left in found.sides())
+    return replace(found, below=tuple(below))
 
 
 def branch_of(plan: Plan, request: Resolved, graph: LayerGraph) -> Branch:
