@@ -70,24 +70,24 @@ def memory_of(lane: Lane, buckets: Buckets = ()) -> dict[str, float]:
     weights, gradients, updated = (float(own[device]) for own in held.weights)
     waiting, most = (_on(amount, device) for amount in course.held(lane.place.moments))
     each = ([held.gradients.get(at, ()) for at in bucket] for bucket in buckets or zip(held.gradients))
+    exchanged = formats.gradient * max(map(largest_together, each), default=0.0)
     return {
         "weights": formats.weight * weights,
         "gradients": formats.gradient * gradients,
         "optimizer": formats.kept(lane.setting.optimizer) * updated,
         "activations": waiting,
         "errors": max(0.0, most - waiting),
-        "buffers": max(
-            [float(course.entering[device]), *(formats.gradient * largest_together(own) for own in each)]
-        ),
+        "buffers": max(float(course.entering[device]), exchanged),
     }
 
 
 def gathers_of(lane: Lane) -> tuple[Gather, ...]:
     """Return the tensors of which the devices of a lane keep shards."""
+    if lane.setting.training.recompute == AS_USUAL.recompute:
+        return ()
     found = dict[tuple[int, int], list[int]]()
     index = {layer.name: at for at, layer in enumerate(lane.graph.layers)}
-    usual = lane.setting.training.recompute == AS_USUAL.recompute
-    for name, reader, number in () if usual else _held(lane).again:
+    for name, reader, number in _held(lane).again:
         found.setdefault((index[reader], number), []).append(index[name])
     edges = {(own.consumer, own.at): edge for edge, own in enumerate(lane.graph.tensors)}
     return tuple([(edges[own], tuple(readers)) for own, readers in found.items()])
