@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.network.nodes import PlanGraph, PlanNode, Tensor, kept_with_graph
+from hypar.network.nodes import PlanGraph, Tensor, kept_with_graph
 from hypar.network.training import AS_USUAL, computed_again, kept_in_shards
 from hypar.program.fragments import Fragment, following, gathered_again, gradient_of, rest_of
 from hypar.program.holding import grids
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from hypar.program.holding import Holding, Transfer
     from hypar.schedule.lanes import Ends, Lane
     from hypar.schedule.record import Buckets, Gather
-    from hypar.sharding.layout import Grid, GroupShare
+    from hypar.sharding.layout import Grid
 
 
 MANY = 2**14
@@ -146,14 +146,15 @@ def _held_by(
     *layouts, whole = grids([*choices, (WHOLE,) * len(array)], above, array)
     chosen = dict(zip([node.name for node in nodes], layouts, strict=True))
     gone = [op.layer.name for op in ops for _ in op.sent]
-    unit = _samples_alike(nodes, choices, above, array)
+    unit = _samples_alike(parts, array)
     every = [*{op.name: op for node in nodes for op in node.ops}.values()]
     if unit > 1:
         every = [op._replace(nest=op.layer.nest(op.nest.sizes["batch"] // unit)) for op in every]
     fragments = following(every, chosen, whole, convention, sent=gone)
     kept, gradients, weights = np.zeros((3, 1)), {}, dict[tuple[str, str], Amount]()
-    moved = (largest_together([arriving(one, whole)]) for own in fragments.values() for one in own.transfers)
-    most = unit * formats.activation * max(moved, default=0.0)
+    transfers = (one for own in {*fragments.values()} for one in own.transfers)
+    moved = max([largest_together([arriving(one, whole)]) for one in transfers], default=0.0)
+    most = unit * formats.activation * moved
     for part in parts:
         for at, users in _weights(part.graph, fragments):
             gradient, zero = gradient_of(users), dict(part.rests).get(at, 0)
@@ -204,25 +205,20 @@ def _ops(parts: Sequence[_Part]) -> tuple[StepOp, ...]:
     return ops_of(tuple(working), sent)
 
 
-def _samples_alike(
-    nodes: Sequence[PlanNode],
-    choices: Sequence[Options],
-    above: Iterable[Sequence[GroupShare]],
-    array: Sequence[int],
-) -> int:
+def _samples_alike(parts: Sequence[_Part], array: Sequence[int]) -> int:
     """Return of how many samples devices have all or none, so that these count as one, where a mini-batch has very many.
 
     What is not divided evenly is then rounded to so many samples, a five-hundredth of what a device has at most.
     """
-    batch = nodes[0].ops[-1].nest.sizes["batch"]
-    levels = zip(array, zip(*choices, strict=True), strict=True)
-    parts = math.prod(ways for ways, each in levels if any("batch" in choice.divided for choice in {*each}))
+    batch = parts[0].graph.layers[0].ops[-1].nest.sizes["batch"]
+    levels = zip(array, zip(*[own for part in parts for own in part.choices], strict=True), strict=True)
+    shards = math.prod(ways for ways, each in levels if any("batch" in choice.divided for choice in {*each}))
     if batch <= MANY:
         return 1
-    if batch % parts or any(share.dim == "batch" for own in above for share in own):
-        most = max(1, batch // (512 * parts))
+    if batch % shards or any(share.dim == "batch" for part in parts for own in part.above for share in own):
+        most = max(1, batch // (512 * shards))
         return next(count for count in range(most, 0, -1) if not batch % count)
-    return int(batch // parts)
+    return int(batch // shards)
 
 
 def _weights(
@@ -251,7 +247,7 @@ def held_by(lane: Lane, buckets: Buckets = ()) -> float:
 # What arrives at once
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=2048)
 def arriving(own: Transfer, array: Grid) -> tuple[Amount, ...]:
     """Return the elements of a transfer that arrive on each device of an array at each split above and each level, outermost first."""
     levels = [tuple(range(*ends)) for ends in pairwise((0, *array.stops))]

@@ -131,8 +131,7 @@ class Step:
 
     def received(self, levels: int, *, stages: bool = False) -> dict[str, float]:
         """Sum the bytes that all devices receive at each level, and between stages if there are any."""
-        every = range(BETWEEN_STAGES if stages else 0, levels)
-        found: dict[int, list[float]] = {level: [] for level in every}
+        found = {level: list[float]() for level in range(BETWEEN_STAGES if stages else 0, levels)}
         for piece in self.pieces:
             if piece.collective:
                 found[piece.level].append(piece.num_bytes)
