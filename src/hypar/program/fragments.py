@@ -26,18 +26,7 @@ import numpy as np
 
 from hypar.ops.dims import KERNEL, READ, atom_of
 from hypar.ops.nest import IN_GROUP, Nest, operand_name
-from hypar.program.holding import (
-    Holding,
-    Members,
-    Transfer,
-    by_content,
-    divide,
-    flattened,
-    in_place,
-    members,
-    one_each,
-    reached,
-)
+from hypar.program.holding import Holding, Transfer, by_content, divide, flattened, in_place, members, reached
 from hypar.sharding.conventions import FUSED, MOVED
 from hypar.sharding.placement import partial_results
 
@@ -47,6 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hypar.network.nodes import LayerOp
+    from hypar.program.holding import Members
     from hypar.sharding.layout import Copies, Layout
 
 SPATIAL = ("height", "width")
@@ -277,7 +267,7 @@ class Fragment:
         if source.rests:
             return (replace(self.adding(read, need), kind="return"),)
         if self.convention == MOVED or not have.meets(read):
-            sums = one_each(read, have)
+            sums = read.one_each(have)
             return self.adding(read, sums), Transfer("copy", sums, need)
         added = self.adding(read, need)
         return (added if added.terms else Transfer("copy", read, need),)

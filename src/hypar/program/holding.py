@@ -155,6 +155,18 @@ class Holding:
             found = found | (reduce(np.logical_and, some) & reduce(np.logical_or, lacks))
         return found
 
+    def one_each(self, held: Holding) -> Holding:
+        """Return what each device reads, but rows of an image, or channels, that several pieces read by one of them.
+
+        Where pieces overlap, an index belongs to the piece most of whose devices hold it, else to the one in whose middle it
+        lies more nearly.
+        """
+        dims = self.members
+        rest = [
+            _owned(dims[at], held.members[at], (*dims[:at], *dims[at + 1 :])) for at in range(1, len(dims))
+        ]
+        return Holding((dims[0], *rest))
+
 
 def _united(boxes: Sequence[tuple[Members, ...]]) -> NDArray[np.int64]:
     first, *others = boxes
@@ -274,17 +286,6 @@ def in_place(window: Window, held: Members, size: int) -> Members:
     reading = np.flatnonzero((_taps(window, size, held.shape[-1]) >= 0).any(axis=1))
     nearest = np.abs(np.arange(size)[:, None] - reading).argmin(axis=1)
     return np.asarray(reached(window, held, size)[..., reading[nearest]])
-
-
-def one_each(reading: Holding, held: Holding) -> Holding:
-    """Return what each device reads, but rows of an image, or channels, that several pieces read by one of them.
-
-    Where pieces overlap, an index belongs to the piece most of whose devices hold it, else to the one in whose middle it
-    lies more nearly.
-    """
-    dims = reading.members
-    rest = [_owned(dims[at], held.members[at], (*dims[:at], *dims[at + 1 :])) for at in range(1, len(dims))]
-    return Holding((dims[0], *rest))
 
 
 @by_content

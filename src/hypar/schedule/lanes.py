@@ -19,7 +19,7 @@ from hypar.sharding.layout import GroupShare
 from hypar.sharding.placement import Options, degrees, working
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from hypar.machine.links import LevelLink
     from hypar.machine.machine import DeviceGroup
@@ -286,18 +286,6 @@ class Lane(_Devices):
             found.append(machine.layer_time(nest, counts, size, own.name) if timed else None)
         return tuple(found)
 
-    @property
-    def computing(self) -> Iterator[tuple[int, LayerTime | None, int, int, int]]:
-        """Each layer by its index in the network, with its time, the devices that work, those that share an update, and forward phases.
-
-        They are the layers of all parts of its stage.
-        """
-        for part in self.place.parts or (self,):
-            again, array = {node for nodes, _ in part.again for node in nodes}, part.setting.array
-            for at, (time, chosen) in enumerate(zip(part.times, part.choices, strict=True)):
-                shared = part._replicas[at] if at in part.rests else 1
-                yield part.place.first + at, time, working(chosen, array)[-1], shared, 1 + (at in again)
-
     @cached_property
     def again(self) -> tuple[Again, ...]:
         """What the backward phase computes again: each block of layers with what comes to it, single ones alone."""
@@ -323,13 +311,13 @@ class Lane(_Devices):
         whole = [working(chosen, self.setting.array)[-1] for chosen in self.choices]
         for tie in self.graph.ties:
             users = tie.producer, tie.consumer
-            alone = all(self._replicas[user] == whole[user] for user in users)
+            alone = all(self.replicas[user] == whole[user] for user in users)
             most |= {user: min(most.get(user, 1), alone) for user in users}
-        each = {at: min(zero, most.get(at, zero)) for at, own in enumerate(self._replicas) if own > 1}
+        each = {at: min(zero, most.get(at, zero)) for at, own in enumerate(self.replicas) if own > 1}
         return {at: own for at, own in each.items() if own}
 
     @cached_property
-    def _replicas(self) -> list[int]:
+    def replicas(self) -> list[int]:
         """For each layer the number of devices that add up the gradient of a piece of its weight; 1 without one."""
         found = []
         for layer, chosen in zip(self.graph.layers, self.choices, strict=True):
@@ -390,12 +378,12 @@ class Lane(_Devices):
     def rounds(self) -> dict[str, dict[str, list[Rounds]]]:
         """The pieces of ops by kind and phase, for each layer, or for each tensor that is moved; ops of equal costs share them.
 
-        Devices update their shares of a weight, and gather it behind that unless it rests so.
+        Of a weight in shares each device updates its own; up to the second stage of ZeRO the weight is gathered behind that.
         """
         computed, summed = _each(self.times, self._computed), _each(self.inner, self.sent)
         for layer, zero in self.rests.items():
             if time := self.times[layer]:
-                own = self._busy(self.setting.update_seconds(time) / self._replicas[layer], "update")
+                own = self._busy(self.setting.update_seconds(time) / self.replicas[layer], "update")
                 gathered = summed[WEIGHT][layer] if zero < GATHERED else ()
                 computed["update"][layer] = (*own, *gathered)
         moved = _each(self.outer, self.sent)

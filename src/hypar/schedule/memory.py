@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.network.nodes import PlanGraph, PlanNode, Tensor, computed_again, kept_in_shards, kept_with_graph
+from hypar.network.nodes import PlanGraph, Tensor, computed_again, kept_in_shards, kept_with_graph
 from hypar.network.training import AS_USUAL
 from hypar.program.fragments import Fragment, following, gathered_again, gradient_of, rest_of
 from hypar.program.holding import grids
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from hypar.program.holding import Holding, Transfer
     from hypar.schedule.lanes import Ends, Lane
     from hypar.schedule.record import Buckets, Gather
-    from hypar.sharding.layout import Grid, GroupShare
+    from hypar.sharding.layout import Grid
 
 
 MANY = 2**14
@@ -71,24 +71,24 @@ def memory_of(lane: Lane, buckets: Buckets = ()) -> dict[str, float]:
     weights, gradients, updated = (float(own[device]) for own in held.weights)
     waiting, most = (_on(amount, device) for amount in course.held(lane.place.moments))
     each = ([held.gradients.get(at, ()) for at in bucket] for bucket in buckets or zip(held.gradients))
+    exchanged = formats.gradient * max(map(largest_together, each), default=0.0)
     return {
         "weights": formats.weight * weights,
         "gradients": formats.gradient * gradients,
         "optimizer": formats.kept(lane.setting.optimizer) * updated,
         "activations": waiting,
         "errors": max(0.0, most - waiting),
-        "buffers": max(
-            [float(course.entering[device]), *(formats.gradient * largest_together(own) for own in each)]
-        ),
+        "buffers": max(float(course.entering[device]), exchanged),
     }
 
 
 def gathers_of(lane: Lane) -> tuple[Gather, ...]:
     """Return the tensors of which the devices of a lane keep shards."""
+    if lane.setting.training.recompute == AS_USUAL.recompute:
+        return ()
     found = dict[tuple[int, int], list[int]]()
     index = {layer.name: at for at, layer in enumerate(lane.graph.layers)}
-    usual = lane.setting.training.recompute == AS_USUAL.recompute
-    for name, reader, number in () if usual else _held(lane).again:
+    for name, reader, number in _held(lane).again:
         found.setdefault((index[reader], number), []).append(index[name])
     edges = {(own.consumer, own.at): edge for edge, own in enumerate(lane.graph.tensors)}
     return tuple([(edges[own], tuple(readers)) for own, readers in found.items()])
@@ -157,14 +157,15 @@ def _held_by(
     *layouts, whole = grids([*choices, (WHOLE,) * len(array)], above, array)
     chosen = dict(zip([node.name for node in nodes], layouts, strict=True))
     gone = [op.layer.name for op in ops for _ in op.sent]
-    unit = _samples_alike(nodes, choices, above, array)
+    unit = _samples_alike(parts, array)
     every = [*{op.name: op for node in nodes for op in node.ops}.values()]
     if unit > 1:
         every = [replace(op, nest=op.layer.nest(op.nest.sizes["batch"] // unit)) for op in every]
     fragments = following(every, chosen, whole, convention, sent=gone)
     kept, gradients, weights = np.zeros((3, 1)), {}, dict[tuple[str, str], Amount]()
-    moved = (largest_together([arriving(one, whole)]) for own in fragments.values() for one in own.transfers)
-    most = unit * formats.activation * max(moved, default=0.0)
+    transfers = (one for own in {*fragments.values()} for one in own.transfers)
+    moved = max([largest_together([arriving(one, whole)]) for one in transfers], default=0.0)
+    most = unit * formats.activation * moved
     for part in parts:
         for at, users in _weights(part.graph, fragments):
             gradient, zero = gradient_of(users), dict(part.rests).get(at, 0)
@@ -215,25 +216,20 @@ def _ops(parts: Sequence[_Part]) -> tuple[StepOp, ...]:
     return ops_of(tuple(working), sent)
 
 
-def _samples_alike(
-    nodes: Sequence[PlanNode],
-    choices: Sequence[Options],
-    above: Iterable[Sequence[GroupShare]],
-    array: Sequence[int],
-) -> int:
+def _samples_alike(parts: Sequence[_Part], array: Sequence[int]) -> int:
     """Return of how many samples devices have all or none, so that these count as one, where a mini-batch has very many.
 
     What is not divided evenly is then rounded to so many samples, a five-hundredth of what a device has at most.
     """
-    batch = nodes[0].ops[-1].nest.sizes["batch"]
-    levels = zip(array, zip(*choices, strict=True), strict=True)
-    parts = math.prod(ways for ways, each in levels if any("batch" in choice.divided for choice in {*each}))
+    batch = parts[0].graph.layers[0].ops[-1].nest.sizes["batch"]
+    levels = zip(array, zip(*[own for part in parts for own in part.choices], strict=True), strict=True)
+    shards = math.prod(ways for ways, each in levels if any("batch" in choice.divided for choice in {*each}))
     if batch <= MANY:
         return 1
-    if batch % parts or any(share.dim == "batch" for own in above for share in own):
-        most = max(1, batch // (512 * parts))
+    if batch % shards or any(share.dim == "batch" for part in parts for own in part.above for share in own):
+        most = max(1, batch // (512 * shards))
         return next(count for count in range(most, 0, -1) if not batch % count)
-    return int(batch // parts)
+    return int(batch // shards)
 
 
 def _weights(
@@ -262,7 +258,7 @@ def held_by(lane: Lane, buckets: Buckets = ()) -> float:
 # What arrives at once
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=2048)
 def arriving(own: Transfer, array: Grid) -> tuple[Amount, ...]:
     """Return the elements of a transfer that arrive on each device of an array at each split above and each level, outermost first."""
     levels = [tuple(range(*ends)) for ends in pairwise((0, *array.stops))]

@@ -14,7 +14,6 @@ import math
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import chain
-from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from hypar.machine.setting import byte_energies, energies, layer_energy, power_at_rest
@@ -26,6 +25,7 @@ from hypar.schedule.pipeline_orders import Schedule
 from hypar.schedule.record import Buckets, Op, backward_of, record_of
 from hypar.schedule.tasks import Costed, Entering, PartTasks, Pipeline, Place, TaskList, Tied
 from hypar.sharding.conventions import DIRECT, PAPER, SUMMED
+from hypar.sharding.placement import working
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
@@ -130,8 +130,7 @@ class Step:
 
     def received(self, levels: int, *, stages: bool = False) -> dict[str, float]:
         """Sum the bytes that all devices receive at each level, and between stages if there are any."""
-        every = range(BETWEEN_STAGES if stages else 0, levels)
-        found: dict[int, list[float]] = {level: [] for level in every}
+        found = {level: list[float]() for level in range(BETWEEN_STAGES if stages else 0, levels)}
         for piece in self.pieces:
             if piece.collective:
                 found[piece.level].append(piece.num_bytes)
@@ -142,7 +141,7 @@ def part_of(
     stage: StageWork,
     found: TaskList,
     buckets: Buckets | None = None,
-    shared: Mapping[int, Entering] = MappingProxyType({}),
+    shared: Mapping[int, Entering] | None = None,
 ) -> PartTasks:
     """Return a part of a stage with no tasks yet.
 
@@ -150,7 +149,7 @@ def part_of(
         stage: the part.
         found: the tasks of all stages.
         buckets: the layers, by their numbers over all stages, that add up their gradients together; None if each adds up its own.
-        shared: what it receives of the gradients of weights that other stages have as well.
+        shared: what it receives of the gradients of weights that other stages have as well; None without any.
     """
     machines, lane = [lane.setting.machine for lane in stage.lanes], stage.lanes[0]
     overlaps, layer = tuple([machine.overlap for machine in machines]), lane.place.first
@@ -170,7 +169,7 @@ def part_of(
         return stage.costed(backward_of(record, buckets, eager=eager, deferred=deferred, final=final))
 
     part = PartTasks(found=found, record=record, ops=ops, overlaps=overlaps, first=lane.number, layer=layer)
-    part.shared = {node: stage.entered(entering, PHASE) for node, entering in shared.items()}
+    part.shared = {node: stage.entered(entering, PHASE) for node, entering in (shared or {}).items()}
     each = ("forward", 0, stage.received), ("backward", stage.layers - 1, stage.returned)
     for phase, node, entering in each if stage.name else ():
         part.handed_on[phase] = [(own.layer, stage.placed(own.rounds)) for own in entering.arrivals]
@@ -241,13 +240,7 @@ class StepWork:
 
 
 def summarise(lanes: Sequence[Lane], step: Step, machine: Machine) -> Score:
-    """Return the score of a step that was run.
-
-    Args:
-        lanes: the groups of identical devices that ran it.
-        step: the step.
-        machine: the machine of all lanes.
-    """
+    """Return the score of a step that was run by some groups of identical devices, those of a machine."""
     setting, timeline, staged = lanes[0].setting, step.timeline, lanes[0].place.stages > 0
     levels = max(lane.depth + len(lane.setting.array) for lane in lanes)
     received, energy = step.received(levels, stages=staged), energy_of(lanes, step)
@@ -364,12 +357,15 @@ def joules_of(lanes: Sequence[Lane], step: Step) -> Iterator[Joules]:
 
 
 def _computed(lane: Lane) -> Iterator[Joules]:
-    """Yield the joules of each layer, place by place, in all microbatches and in its update."""
+    """Yield the joules of each layer, those of all parts of a stage, place by place, in all microbatches and in its update."""
     known: dict[object, list[tuple[str, float]]] = {}
     microbatches = lane.place.microbatches * lane.setting.training.microbatches
-    for layer, time, *counts in lane.computing:
-        key = (id(time), *counts)
-        if time is not None and key not in known:
-            known[key] = layer_energy(lane.setting, time, microbatches, *counts)
-        for component, joules in known.get(key, ()):
-            yield layer, None, component, joules
+    for part in lane.place.parts or (lane,):
+        again = {node for nodes, _ in part.again for node in nodes}
+        for at, (time, chosen) in enumerate(zip(part.times, part.choices, strict=True)):
+            sharing = part.replicas[at] if at in part.rests else 1
+            key = (id(time), working(chosen, lane.setting.array)[-1], sharing, 1 + (at in again))
+            if time is not None and key not in known:
+                known[key] = layer_energy(lane.setting, time, microbatches, *key[1:])
+            for component, joules in known.get(key, ()):
+                yield part.place.first + at, None, component, joules

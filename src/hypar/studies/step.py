@@ -154,7 +154,8 @@ class StepRows:
         found = []
         for lane, devices in enumerate(self.ran.lanes):
             machine, group = devices.setting.machine, {"group": groups[lane].group} if groups else {}
-            times = {number: time for number, time, *_ in devices.computing}
+            parts = devices.place.parts or (devices,)
+            times = {part.place.first + at: own for part in parts for at, own in enumerate(part.times)}
             for (number, layer), phase in product(enumerate(self.ran.plan.layers), (*PHASES, WEIGHT)):
                 time, moved = times.get(number), sent[lane, layer, phase]
                 if phase == WEIGHT and not moved:
