@@ -104,6 +104,8 @@ class LayerGraph(Result):
         """
         if isinstance(batch, bool) or not isinstance(batch, int) or not 1 <= batch <= LARGEST_SIZE:
             raise OptionError("batch", f"found {batch}", f"a whole number from 1 to {LARGEST_SIZE:,}")
+        if batch == self.batch:
+            return self
         if batch not in self._by_batch:
             self._by_batch[batch] = replace(self, batch=batch)
         return self._by_batch[batch]
@@ -152,8 +154,8 @@ class LayerGraph(Result):
 
     @cached_property
     def _by_batch(self) -> dict[int, LayerGraph]:
-        """The networks with this and other mini-batches, so that what is known of their layers is found again."""
-        return {self.batch: self}
+        """The networks with another mini-batch, so that what is known of their layers is found again."""
+        return {}
 
     @cached_property
     def ties(self) -> tuple[Tie, ...]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.network.layer import Layer, ties_of
 from hypar.network.training import RECOMPUTED
-from hypar.ops.dims import KERNEL, atom_of
+from hypar.ops.dims import atom_of
 from hypar.ops.nest import Nest, Traffic, operand_name
 
 if TYPE_CHECKING:
@@ -257,11 +257,10 @@ def contract(layers: Sequence[Layer], batch: int, *, operators: bool = False) ->
     own = _Contraction(layers, index, batch)
     nodes, tensors, ties = tuple(map(own.node, cut)), list[Tensor](), list[Tensor]()
     for consumer, layer in enumerate(cut):
-        several = len(nodes[consumer].nest.others)
         for at, (name, shape) in enumerate(zip(layer.inputs, layer.input_shapes, strict=True)):
             if (made := own.ops[name]).owner is not None:
                 content = (batch * math.prod(shape.values()), made.contracted, tuple(made.shape.items()))
-                operand = operand_name(at) if several else "input"
+                operand = operand_name(at) if nodes[consumer].nest.others else "input"
                 tensors.append(Tensor(index[made.owner], consumer, *content, made.number, operand, at))
     for tie in ties_of(layers):
         ends, nest = (index[tie.owner], index[tie.user]), nodes[index[tie.owner]].nest
@@ -304,8 +303,7 @@ class _Contraction:
                 self.together[owner] |= op.nest.together
             if op.nest.trained or not self.trained.isdisjoint(op.inputs):
                 self.trained.add(op.name)
-            dims = {atom_of(dim) for dim in op.nest.weight if not dim.startswith(KERNEL)}
-            self.features |= dims - {"groups"}
+            self.features |= {atom_of(dim) for dim in op.nest.weight} - {"groups"}
             self.apart |= {dim for dim in op.nest.weight if atom_of(dim) == dim}
             self.stream |= {atom_of(dim) for dim in op.nest.names["output"] if layer.op_name == "add"}
 
