@@ -193,6 +193,5 @@ def read_csv(file: Path) -> list[Row]:
     for line, cells in rows:
         if len(cells) != len(head):
             raise DocumentError(f"{file}:{line}", f"found {len(cells)} cells", f"{len(head)}, one a column")
-    return [
-        Row(line, {key: own for key, own in zip(head, cells, strict=True) if own}) for line, cells in rows
-    ]
+    each = ((line, zip(head, cells, strict=True)) for line, cells in rows)
+    return [Row(line, {name: cell for name, cell in pairs if cell}) for line, pairs in each]

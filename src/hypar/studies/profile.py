@@ -146,14 +146,15 @@ def _unfit(place: str, found: str, allowed: str = "") -> ProfileError:
 
 def shards_of(graph: LayerGraph, space: str, ways: int) -> dict[str, dict[str, LayerShard]]:
     """Return the fullest device's shard of each layer under each choice, the whole layer last; raises ``OptionError``."""
-    layers, allowed, found = {layer.name: layer for layer in graph.layers}, parse_space(space), {}
-    for cut in graph.operators.layers:
-        named = (
-            (grid_word(dict(one.degrees)), one) for one in (*allowed.choices(cut, ways, idle=True), WHOLE)
-        )
-        own, dtype = layers[cut.name], graph.dtype
-        found[cut.name] = {word: shard_of(own, cut.nest, choice, dtype) for word, choice in named}
-    return found
+    layers = {layer.name: layer for layer in graph.layers}
+    allowed = parse_space(space)
+    return {
+        cut.name: {
+            grid_word(dict(choice.degrees)): shard_of(layers[cut.name], cut.nest, choice, graph.dtype)
+            for choice in (*allowed.choices(cut, ways, idle=True), WHOLE)
+        }
+        for cut in graph.operators.layers
+    }
 
 
 def shard_of(layer: Layer, nest: Nest, choice: Choice, dtype: str) -> LayerShard:

@@ -42,7 +42,8 @@ PRODUCT = "Layer, M, N, K,"
 
 PLACES, TAPS = ("batch", "height", "width"), ("in_channels", "kernel_height", "kernel_width")
 FILTERS = ("out_channels",)
-PRODUCTS = {"forward": (PLACES, FILTERS, TAPS), "backward": (PLACES, TAPS, FILTERS), "gradient": (TAPS, FILTERS, PLACES)}  # fmt: skip
+PRODUCTS = {"forward": (PLACES, FILTERS, TAPS), "backward": (PLACES, TAPS, FILTERS),
+            "gradient": (TAPS, FILTERS, PLACES)}  # fmt: skip
 """The dims of a product's M, N and K in each phase."""
 
 

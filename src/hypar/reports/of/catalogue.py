@@ -171,12 +171,10 @@ def _of_machine(machine: Machine) -> Document:
 
 
 def _text(value: Any, unit: str) -> str:
+    if unit in {"J", "s"}:
+        return format_seconds(value, unit)
     if unit:
-        return (
-            format_seconds(value, unit)
-            if unit in {"J", "s"}
-            else format_bytes(value).removesuffix("B") + unit
-        )
+        return format_bytes(value).removesuffix("B") + unit
     if isinstance(value, list):
         return ", ".join(map(str, value))
     return f"{value:g}" if isinstance(value, float) else str(value)
