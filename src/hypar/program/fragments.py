@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -405,7 +405,7 @@ def gradient_of(users: tuple[Fragment, ...]) -> Transfer:
     axes = [[atom_of(dim) for dim in own.nest.weight] for own in users]
     boxes = zip([own.have.members for own in each], axes, strict=True)
     first, *more = (tuple([box[own.index(axis)] for axis in axes[0]]) for box, own in boxes)
-    have, alone = Holding(first, tuple(more)), np.maximum.reduce([own.copies.number for own in each])
+    have, alone = Holding(first, tuple(more)), reduce(np.maximum, (own.copies.number for own in each))
     return users[0].adding(have, have, users[0].layout.copies()._replace(number=np.minimum(alone, 0)))
 
 

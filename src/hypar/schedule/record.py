@@ -243,9 +243,9 @@ def issued(ops: Iterable[Op], *, eager: bool, deferred: bool, final: bool) -> li
         order.sort(key=lambda op: op.once)
     if eager:
         return order
-    computed = {op.node: at for at, op in enumerate(order) if (op.kind, op.phase) == ("compute", "backward")}
+    first = {buffer: at for at, op in reversed([*enumerate(order)]) for buffer in op.reads}
     places = [
-        (computed[op.node], 0, op.edge) if (op.kind, op.phase) == ("move", "backward") else (at, 1, -1)
+        (first[op.writes[0]], 0, op.edge) if (op.kind, op.phase) == ("move", "backward") else (at, 1, -1)
         for at, op in enumerate(order)
     ]
     return [op for _, op in sorted(zip(places, order, strict=True))]
