@@ -153,7 +153,7 @@ def test_the_toy_machine_scores_a_plan(name: str, tmp_path: Path) -> None:
     # Two devices of a part send over the one link in the middle.
     assert outer.lines["all_reduce"][-1].seconds_per_byte == pytest.approx(1e-9)
     assert inner.lines["all_reduce"][-1].seconds_per_byte == pytest.approx(1e-9)
-    assert (outer.mean_hops, inner.mean_hops) == (2, 1)
+    assert (outer.hops, inner.hops) == (2, 1)
     graph = hypar.load_model("lenet-c", batch=64)
     plan = hypar.plan_model(graph, levels=2, strategy="dp", hardware=machine)
     assert plan.score is not None

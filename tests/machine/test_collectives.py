@@ -163,7 +163,7 @@ def test_every_charged_time_is_between_the_bound_and_an_explicit_schedule(
             links_of(name, array, math.inf if number % 2 else 0)[at],
             level(name, array, at).every_hops,
         )
-        assert link.mean_hops == pytest.approx(fmean(hops))
+        assert (link.hops, link.mean_hops) == (max(hops), pytest.approx(fmean(hops)))
         charged = link.seconds(collective, received)
         achieved = min(
             late + seconds * received for late, seconds, _ in schedules(name, array, at, collective)
@@ -203,6 +203,7 @@ def test_an_exchange_of_many_ways_is_that_of_the_bisection(edge: int) -> None:
     assert line.seconds_per_byte * tier.bytes_per_s * (ways - 1) == pytest.approx(
         (ways // 2) ** 2 / (2 * edge)
     )
+    assert link.hops == edge
     assert line.latency_s == pytest.approx(edge * 1e-6)
     # The mean of 0, 1, .. a half, .. 1 links along each edge, a device itself left out.
     assert link.mean_hops == pytest.approx(2 * edge / 4 * ways / (ways - 1))

@@ -117,11 +117,13 @@ class LevelLink:
 
     Attributes:
         lines: the times of the algorithms worth using, for each collective.
+        hops: links on the longest path of a message.
         mean_hops: mean number of links between a device and its counterparts; a path counts by its part of the message.
         resource: the resource that is busy during a transfer.
     """
 
     lines: Mapping[str, Lines]
+    hops: int
     mean_hops: float
     resource: str
 
@@ -222,11 +224,12 @@ def _places(tiers: Sequence[Tier], array: tuple[int, ...]) -> list[_Places]:
 
 
 class _Routed(NamedTuple):
-    """Messages of a byte each, on each tier: loads of its links, bytes over all links; latency of the longest path."""
+    """Messages of a byte each, on each tier: loads of its links, bytes over all links; latency and hops of the longest path."""
 
     busy: tuple[Amounts, ...]
     crossed: float
     latency_s: float
+    hops: int
 
 
 class _Level:
@@ -255,6 +258,7 @@ class _Level:
         devices = len(self.bases) * self.ways
         return LevelLink(
             lines={kind: least(self.line(*one) for one in named[kind]) for kind in COLLECTIVES},
+            hops=max(everyone.hops, 1),
             mean_hops=everyone.crossed / (devices * (self.ways - 1)),
             # All levels of a tier share it: even messages to the far half of a tree use the links of its leaves.
             resource=f"{self.tiers[across].name} links" + f" {across + 1}" * (len(self.tiers) > 1),
@@ -291,6 +295,7 @@ class _Level:
                 busy=tuple(sum(own.busy for own in tier) for tier in zip(*parts, strict=True)),
                 crossed=sum(own.crossed for part in parts for own in part),
                 latency_s=max(float(np.max(own)) for own in latencies),
+                hops=max(int(np.max(sum(own.hops for own in part))) for part in parts),
             )
         return self.known[key]
 

@@ -192,10 +192,17 @@ _WITHOUT: dict[str, tuple[type[Record], str]] = {
 }
 """Parts that a machine may lack, with what is said then."""
 
-_IN_PARTS = [
-    (part, own.alias or name) for part, (of, _) in _WITHOUT.items() for name, own in of.model_fields.items()
-]
-CHANGEABLE = (*_OF_NETWORK, *Assumptions.model_fields, "word", "buffer", *map(".".join, _IN_PARTS))
+CHANGEABLE = (
+    *_OF_NETWORK,
+    *Assumptions.model_fields,
+    "word",
+    "buffer",
+    *(
+        f"{part}.{own.alias or name}"
+        for part, (model, _) in _WITHOUT.items()
+        for name, own in model.model_fields.items()
+    ),
+)
 """Names of values that may be changed without another file, but for those of ``PATTERNS``."""
 
 PATTERNS = (f"{_COMPUTE}.FIELD", f"{_INTERCONNECT}.NUMBER.FIELD")

@@ -116,9 +116,11 @@ def as_matrices(nest: Nest, sizes: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 _AS_MATRICES: dict[tuple[str, ...], str] = {
-    ("weight",): "in_channels", ("input", "weight"): "in_channels", ("weight", "output"): "out_channels",
+    ("weight",): "in_channels",
     ("input", "output"): "batch",
-}  # fmt: skip
+    ("input", "weight"): "in_channels",
+    ("weight", "output"): "out_channels",
+}
 """The dim of a convolution that stands for dims of some tensors."""
 
 

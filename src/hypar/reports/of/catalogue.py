@@ -77,14 +77,17 @@ _TIMES = (
     _own("one_device_s", lambda own: own[2], head="one device", unit="seconds"),
 )  # fmt: skip
 _PROBLEM = (
-    _own("layer", lambda own: own[0].layer, show=False), _own("phase", lambda own: own[0].phase, show=False),
+    _own("layer", lambda own: own[0].layer, show=False),
+    _own("phase", lambda own: own[0].phase, show=False),
     _own("piece", lambda own: own[0].number, show=False),
-)  # fmt: skip
+)
 _WRITTEN = (
-    _own("name", lambda own: own[1].name), *_PROBLEM, _own("devices", lambda own: own[0].devices, unit="whole"),
+    _own("name", lambda own: own[1].name),
+    *_PROBLEM,
+    _own("devices", lambda own: own[0].devices, unit="whole"),
     _own("times", lambda own: own[1].times, unit="whole"),
     _own("macs", lambda own: own[0].macs // own[1].times, head="MACs each", unit="whole"),
-)  # fmt: skip
+)
 _REFUSED = (*_PROBLEM, _own("reason", lambda own: own[1]))
 
 
