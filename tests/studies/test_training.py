@@ -126,6 +126,14 @@ def test_layers_are_computed_again(name: str, array: tuple[int | str, ...], reco
     holds_what_it_says(plan, graph)
 
 
+def test_a_block_that_begins_with_a_tensor_at_rest_is_computed_again_where_nothing_overlaps() -> None:
+    """The error that a block waits for is sent before it, though nothing is computed of its first node."""
+    graph = gpt(batch=4, blocks=2, tied=False)
+    plan = plan_model(graph, strategy="dp", levels=1, hardware="hmc", recompute="full")
+    plain = plan_model(graph, strategy="dp", levels=1, hardware="hmc")
+    assert known(plan.score).time_s > known(plain.score).time_s
+
+
 @pytest.mark.parametrize("seed", range(16))
 def test_random_choices_train_as_they_say(seed: int) -> None:
     random = Random(seed)
