@@ -171,8 +171,8 @@ class _Judged(NamedTuple):
             model = next((inner for field in named for inner in _models_in(field.annotation)), model)
         own = (field.alias or name for name, field in model.model_fields.items())
         known = (*(self.also_allowed if len(where) == 1 else ()), *own)
-        hint = suggestion(key, known)
-        return self.error(self.place(where), f"unknown key {shown(key)}", ", ".join(known), hint)
+        found = f"unknown key {shown(key)}"
+        return self.error(self.place(where), found, ", ".join(known), suggestion(key, known))
 
 
 def _too_large(data: Any, where: Where) -> Iterator[tuple[Where, str, str]]:
