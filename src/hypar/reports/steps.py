@@ -186,9 +186,10 @@ def step_trace(rows: StepRows) -> str:
     Source: Trace Event Format (Google, 2016), complete events ``X`` and metadata events ``M``.
     """
     plan, cells = rows.ran.plan, words.cells_of(rows.ran.plan)
-    named = ((split, words.levels_of(split.group, [split.level])) for split in plan.splits)
-    chosen = ((layer, f"{name} {cells(split, layer)}") for split, name in named for layer in split.choices)
-    choices = {layer: ", ".join(own) for layer, own in words.grouped(chosen).items()}
+    levels = [(words.levels_of(split.group, [split.level]), split) for split in plan.splits]
+    named = ((layer, f"{level} {cells(split, layer)}") for level, split in levels for layer in split.choices)
+    chosen = words.grouped(named)
+    choices = {layer: ", ".join(chosen.get(layer, ())) for layer in plan.layers}
     each = ((task, rows.groups[lane]) for task in rows.tasks for lane in task.piece.groups)
     places = words.grouped((_track(task.layer, group), task) for task, group in each)
     resources = words.grouped((task.piece.resource, task) for task in rows.tasks)
@@ -230,7 +231,7 @@ def _arguments(task: StepTask, choices: Mapping[str, str]) -> dict[str, Any]:
     found = {
         "task": task.name, "layer": task.layer, "phase": piece.phase or None,
         "level": None if task.level is None else level_name(task.level),
-        "microbatch": None if task.item is None else task.item + 1, "choice": choices.get(task.layer, ""),
+        "microbatch": None if task.item is None else task.item + 1, "choice": choices.get(task.layer),
         "bytes": piece.num_bytes if piece.collective else None, "resource": piece.resource, "critical": task.critical,
     }  # fmt: skip
     return {name: value for name, value in found.items() if value is not None}
