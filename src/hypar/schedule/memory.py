@@ -167,8 +167,9 @@ def _held_by(
     moved = max([largest_together([arriving(one, whole)]) for one in transfers], default=0.0)
     most = unit * formats.activation * moved
     for part in parts:
+        rests, tied = dict(part.rests), dict(part.tied)
         for at, users in _weights(part.graph, fragments):
-            gradient, zero = gradient_of(users), dict(part.rests).get(at, 0)
+            gradient, zero = gradient_of(users), rests.get(at, 0)
             rest = rest_of(users) if zero else None
             own = rest.summed if rest else gradient
             alone, some = (whole.inside(each.need.elements) for each in (gradient, own))
@@ -182,7 +183,7 @@ def _held_by(
             each = np.broadcast_arrays(*kept, *[some if zero > stage else alone for stage in (2, 1, 0)])
             kept = np.array(each[:3]) + np.array(each[3:])
             gradients[part.first + at] = arriving(own, whole)
-            if others := dict(part.tied).get(at):
+            if others := tied.get(at):
                 # Another stage has terms of all that these devices have.
                 axes = tuple(range(len(whole.ways)))
                 came = gradient.need.within(axes).elements * _share(gradient, axes, gradient.copies.parts)
