@@ -185,18 +185,21 @@ def _held_by(
     for part in parts:
         for at, users in _weights(part.graph, fragments):
             gradient, zero = gradient_of(users), part.rests[at] if part.rests else 0
-            own, alone = gradient, whole.inside(gradient.need.elements)
-            some = alone
+            alone = some = whole.inside(gradient.need.elements.astype(float))
+            added = arriving(gradient, whole)
             if zero and (rest := rest_of(users, gradient)):
-                own, some = rest.summed, whole.inside(rest.summed.need.elements)
-                gathered = max(gathered, most_arriving(rest.gathered, whole))
+                some = alone / rest.count
+                if not rest.even:
+                    some = whole.inside(rest.holding.elements.astype(float))
+                added = tuple([own / 2 for own in added]) if rest.even else arriving(rest.summed, whole)
+                gathered = max(gathered, largest(added) if rest.even else most_arriving(rest.gathered, whole))
                 terms = formats.gradient * gradient.have.elements if zero > 1 else None
                 needed = formats.weight * gradient.need.elements if zero > 2 else None
                 weights[part.graph.layers[at].name] = Whole(needed, terms)
             each = np.broadcast_arrays(*kept, *[some if zero > own else alone for own in (2, 1, 0)])
             kept = np.array(each[:3]) + np.array(each[3:])
             stages = [others * shared(gradient) for layer, others in part.tied if layer == at]
-            gradients[part.first + at] = (*arriving(own, whole), *stages)
+            gradients[part.first + at] = (*added, *stages)
     moved = (most_arriving(one, whole) for own in fragments.values() for one in own.transfers)
     most = unit * formats.activation * max(moved, default=0.0)
     again, shards = (
