@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from hypar.network.nodes import LayerOp
     from hypar.program.holding import Members
-    from hypar.sharding.layout import Copies, Layout
+    from hypar.sharding.layout import Copies, Layout, Numbers
 
 SPATIAL = ("height", "width")
 
@@ -424,11 +424,42 @@ def gathered_again(
                 yield at, reader, number
 
 
-class Rest(NamedTuple):
-    """A weight whose pieces rest in shares: how the terms of its gradient come to those who rest it, and how it is gathered."""
+@dataclass(frozen=True, eq=False)
+class Rest:
+    """A weight whose pieces rest in shares of an axis.
 
-    summed: Transfer
-    gathered: Transfer
+    Attributes:
+        gradient: how the terms of its gradient are added up for all who hold it.
+        number: the share of each device, ``[*devices]``.
+        count: the shares of a piece.
+        axis: the axis that is shared.
+        even: whether all devices work and have equal shares, so that each transfer is half of one that adds up terms for all.
+    """
+
+    gradient: Transfer
+    number: Numbers
+    count: int
+    axis: int
+    even: bool
+
+    @cached_property
+    def holding(self) -> Holding:
+        """Who has which share."""
+        members = [*self.gradient.need.members]
+        place = np.cumsum(members[self.axis], axis=-1)
+        size = np.maximum(place[..., -1:], 1)
+        members[self.axis] = members[self.axis] & ((place - 1) * self.count // size == self.number[..., None])
+        return Holding(tuple(members))
+
+    @cached_property
+    def summed(self) -> Transfer:
+        """How the terms of its gradient come to those who rest it."""
+        return replace(self.gradient, need=self.holding)
+
+    @cached_property
+    def gathered(self) -> Transfer:
+        """How it is gathered."""
+        return Transfer("copy", self.holding, Holding(self.gradient.need.members))
 
 
 @lru_cache(maxsize=512)
@@ -447,12 +478,8 @@ def rest_of(users: tuple[Fragment, ...]) -> Rest | None:
     if count == 1 or not (alike or len(users) == 1):
         return None
     gradient = gradient_of(users)
-    members = [*gradient.need.members]
-    sizes = [own.sum(axis=-1, keepdims=True) for own in members]
+    sizes = [own.sum(axis=-1) for own in gradient.need.members]
     even = (axis for axis, own in enumerate(sizes) if not (own % count).any())
     axis = next(even, max(range(len(sizes)), key=lambda at: int(sizes[at].max())))
-    place = np.cumsum(members[axis], axis=-1) - 1
-    mine = place * count // np.maximum(sizes[axis], 1) == number[..., None]
-    members[axis] = members[axis] & mine
-    rest = Holding(tuple(members))
-    return Rest(replace(gradient, need=rest), Transfer("copy", rest, Holding(gradient.need.members)))
+    alone = len(users) == 1 and bool(users[0].layout.working.all())
+    return Rest(gradient, number, count, axis, alone and not (sizes[axis] % count).any())

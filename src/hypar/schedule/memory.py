@@ -170,11 +170,16 @@ def _held_by(
         rests, tied = dict(part.rests), dict(part.tied)
         for at, users in _weights(part.graph, fragments):
             gradient, zero = gradient_of(users), rests.get(at, 0)
-            rest = rest_of(users) if zero else None
-            own = rest.summed if rest else gradient
-            alone, some = (whole.inside(each.need.elements) for each in (gradient, own))
-            if rest:
-                most = max(most, formats.weight * largest_together([arriving(rest.gathered, whole)]))
+            alone = some = whole.inside(gradient.need.elements.astype(float))
+            added = arriving(gradient, whole)
+            if zero and (rest := rest_of(users)):
+                if rest.even:
+                    some, added = alone / rest.count, tuple([own / 2 for own in added])
+                else:
+                    some = whole.inside(rest.holding.elements.astype(float))
+                    added = arriving(rest.summed, whole)
+                gathered = added if rest.even else arriving(rest.gathered, whole)
+                most = max(most, formats.weight * largest_together([gathered]))
                 name = part.graph.layers[at].name
                 if zero > 1:
                     weights[name, "gradient"] = (formats.gradient * gradient.have.elements).astype(float)
@@ -182,7 +187,7 @@ def _held_by(
                     weights[name, "weight"] = (formats.weight * gradient.need.elements).astype(float)
             each = np.broadcast_arrays(*kept, *[some if zero > stage else alone for stage in (2, 1, 0)])
             kept = np.array(each[:3]) + np.array(each[3:])
-            gradients[part.first + at] = arriving(own, whole)
+            gradients[part.first + at] = added
             if others := tied.get(at):
                 # Another stage has terms of all that these devices have.
                 axes = tuple(range(len(whole.ways)))
