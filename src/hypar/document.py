@@ -6,18 +6,16 @@ alone. So importing hypar imports neither pandas nor matplotlib, and no package 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, cast
+from pathlib import Path
+from typing import Any, ClassVar, Literal, NamedTuple, cast
 
 from hypar.errors import OptionError
 from hypar.registry import load_plugin
 from hypar.units import amount
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
 Tone = Literal["", "good", "warn", "bad", "this"]
 """What a value means for its reader: it fits, it barely does, it does not; a row is the one that is asked about."""

@@ -5,10 +5,8 @@ from __future__ import annotations
 import difflib
 import re
 import reprlib
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 Where = tuple[str | int, ...]
 """A place in a document: keys and indices from the top."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
 
 import click
 from click.exceptions import Exit
@@ -15,9 +15,6 @@ from hypar.cli import commands  # noqa: F401 (it lists its commands)
 from hypar.cli.rows import COMMANDS
 from hypar.errors import HyparError, UnknownNameError, printable
 from hypar.files.text import refused
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 GONE = {
     "overlap": ("overlap is plan with chunks: hypar plan",

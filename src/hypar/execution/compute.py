@@ -8,25 +8,22 @@ Labels and targets are drawn by index alone.
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from hypar.errors import ModelError
 from hypar.execution.exchange import mask
+from hypar.network.graph import LayerGraph
+from hypar.network.layer import Layer
+from hypar.ops.base import Op
+from hypar.ops.nest import Nest
 from hypar.ops.run import Arrays, Piece, Run, uniform
 from hypar.ops.tape import Array, Unlike, aligned, selection
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping, Sequence
-
-    from hypar.network.graph import LayerGraph
-    from hypar.network.layer import Layer
-    from hypar.ops.base import Op
-    from hypar.ops.nest import Nest
-    from hypar.program.lowering import Compute, Program, Update
-    from hypar.sharding.layout import Numbers
+from hypar.program.lowering import Compute, Program, Update
+from hypar.sharding.layout import Numbers
 
 SHARES = frozenset({"softmax", "cross_entropy"})
 """The ops whose outputs are shares."""

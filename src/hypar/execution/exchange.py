@@ -11,21 +11,16 @@ grid of classes of indices, each weighted by its elements.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence, Sized
 from functools import reduce
 from itertools import islice
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.program.holding import Holding, Members, by_content, kinds_of, outer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence, Sized
-
-    from hypar.program.holding import Transfer
-    from hypar.program.lowering import Move
-    from hypar.sharding.layout import Numbers, Places
+from hypar.program.holding import Holding, Members, Transfer, by_content, kinds_of, outer
+from hypar.program.lowering import Move
+from hypar.sharding.layout import Numbers, Places
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]

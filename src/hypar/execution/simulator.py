@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from hypar.execution.compute import Devices, Parameters, Start, compute
 from hypar.execution.exchange import add, copy, mask, reduced
-from hypar.program.lowering import Compute, Move, Step, Update, runs_once
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hypar.ops.tape import Array
-    from hypar.program.lowering import Program
+from hypar.ops.tape import Array
+from hypar.program.lowering import Compute, Move, Program, Step, Update, runs_once
 
 
 def run(program: Program, starts: Sequence[Start], *, without: int | None = None) -> Devices:

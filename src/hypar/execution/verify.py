@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from hypar.execution.compute import LEARNING_RATE, Devices, Parameters, start
 from hypar.execution.exchange import mask, moved
 from hypar.execution.simulator import run
+from hypar.network.graph import LayerGraph
+from hypar.ops.tape import Array
 from hypar.program.lowering import Item, Program, lower, runs_once
 from hypar.sharding.layout import Layout, Numbers, Places
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from hypar.network.graph import LayerGraph
-    from hypar.ops.tape import Array
 
 TOLERANCE = 1e-10
 """Largest error of a number, relative to the largest of its tensor."""

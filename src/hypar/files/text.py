@@ -10,16 +10,14 @@ import math
 import os
 import stat
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from hypar.errors import DocumentError, shown
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 MOST_BYTES = 64 * 2**20
 """Largest size of a file in bytes."""

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar, get_args
+from typing import Any, NamedTuple, Self, TypeVar, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
 
 from hypar.errors import InputError, Where, shown, suggestion
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-
-    from pydantic_core import ErrorDetails
 
 Model = TypeVar("Model", bound=BaseModel)
 

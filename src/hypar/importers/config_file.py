@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
@@ -21,10 +21,6 @@ from hypar.network.modelfile import MOST_REPEATS
 from hypar.network.training import DTYPE_BYTES
 from hypar.ops.dims import LARGEST
 from hypar.registry import data_file
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
 
 FAMILIES = {
     "gpt2": ("gpt2", "LMHeadModel"),

@@ -6,13 +6,10 @@ nothing else. Which op it is follows from the set of its operations.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from hypar.importers.trace import VIEWS, Node, Sizes, Trace
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 MOST = 40
 """Operations of the largest region."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
@@ -21,10 +22,6 @@ from hypar.network.graph import LayerGraph, load_model
 from hypar.network.training import DTYPE_BYTES
 from hypar.ops.base import VOLUME
 from hypar.units import format_count
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
 
 LEAST = 0.99
 """Share of operations and of parameters below which a network is refused."""

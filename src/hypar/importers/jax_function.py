@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypar.errors import ModelError
 from hypar.importers.formats import Samples, one_line, package
 from hypar.importers.imported import imported
 from hypar.importers.trace import CHANNELS_FIRST, Node, Trace, adapted, contraction, conv
+from hypar.network.graph import LayerGraph
 from hypar.network.modelfile import MOST_REPEATS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from hypar.network.graph import LayerGraph
 
 NAMED = frozenset({"relu", "relu6", "gelu", "silu", "softmax", "sigmoid"})
 """Functions of ``jax.nn`` that are one operation, though they consist of several."""

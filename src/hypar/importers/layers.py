@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import ValidationError
 
 from hypar.importers import atoms
-from hypar.importers.atoms import Atom
+from hypar.importers.atoms import Atom, Axes, Axis
+from hypar.importers.trace import Node, Trace
+from hypar.ops.base import Op, Shape
 from hypar.ops.windows import ShapeError
 from hypar.registry import load_plugin
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hypar.importers.atoms import Axes, Axis
-    from hypar.importers.trace import Node, Trace
-    from hypar.ops.base import Op, Shape
 
 OPAQUE = "opaque"
 

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypar.errors import DocumentError, ModelError
 from hypar.files.text import refused
 from hypar.importers.formats import BATCH, one_line, package
 from hypar.importers.imported import imported
 from hypar.importers.trace import OPERANDS, Node, Sizes, Trace, adapted, matrix_product, numbers
+from hypar.network.graph import LayerGraph
 from hypar.network.training import DTYPE_BYTES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from hypar.network.graph import LayerGraph
 
 
 def _gather(node: Node) -> Node:

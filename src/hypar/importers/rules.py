@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypar.importers import atoms
-from hypar.importers.atoms import Atom
+from hypar.importers.atoms import Atom, Axes, Axis
 from hypar.importers.layers import OPAQUE, Reading, TensorAxes, refuse
 from hypar.importers.sequences import beside, biased, patches, tokens
-from hypar.importers.trace import numbers
+from hypar.importers.trace import Node, numbers
 from hypar.ops.families.elementwise import FUNCTIONS
-
-if TYPE_CHECKING:
-    from hypar.importers.atoms import Axes, Axis
-    from hypar.importers.trace import Node
 
 
 def function(view: Reading) -> TensorAxes:

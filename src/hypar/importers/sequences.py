@@ -8,24 +8,19 @@ the ``groups`` of which a position takes the ``best``.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from hypar.errors import ModelError
 from hypar.importers import atoms
-from hypar.importers.atoms import Atom
+from hypar.importers.atoms import Atom, Axes, Axis
 from hypar.importers.layers import OPAQUE, LayerDraft, Reading, TensorAxes, Unsaid, refuse
 from hypar.importers.trace import VIEWS, Letters, matrix_letters
 from hypar.ops.base import IMAGE
 from hypar.ops.windows import round_of
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from hypar.importers.atoms import Axes, Axis
-
-    Roles = Mapping[str, Letters]
+Roles = Mapping[str, Letters]
 
 MOST_TOKENS = 64
 """Trained tokens that one concatenation may put before a sequence."""

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypar.errors import ModelError
 from hypar.importers.formats import Samples, one_line, package
 from hypar.importers.imported import imported
 from hypar.importers.trace import Node, Trace, adapted, contraction, matrix_product
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from hypar.network.graph import LayerGraph
+from hypar.network.graph import LayerGraph
 
 
 def _einsum(node: Node) -> Node:

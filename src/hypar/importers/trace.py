@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 Sizes = tuple[int, ...]
 Letters = tuple[int, ...]

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, count, groupby
 from string import ascii_lowercase
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from hypar.importers import atoms
-from hypar.importers.layers import shape_of
+from hypar.importers.atoms import Atom, Axis
+from hypar.importers.layers import LayerDraft, shape_of
 from hypar.importers.sequences import scores_of
 from hypar.network.modelfile import MOST_REPEATS
 from hypar.registry import load_plugin
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
-    from hypar.importers.atoms import Atom, Axis
-    from hypar.importers.layers import LayerDraft
 
 NAMES = {
     "dispatch": {"over": "sequence", "to": "experts", "slots": "slots"},

@@ -8,8 +8,9 @@ Source: Accelergy-Project/accelergy, ``accelergy/ERT_generator.py``, versions 0.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -17,9 +18,6 @@ from hypar.errors import HardwareError, OptionError, UnknownNameError, shown
 from hypar.files.quantities import AsNumber
 from hypar.files.validation import Record, validated
 from hypar.files.yaml_file import read_yaml
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 MAC = "mac"
 """Stands for ``multiply`` and ``add`` together."""

@@ -16,17 +16,14 @@ rings, rings over neighbouring cells, and all edges at once with the data in par
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    Numbers = NDArray[np.int64]
-    Distances = Callable[[Numbers, Numbers], Numbers]
+Numbers = NDArray[np.int64]
+Distances = Callable[[Numbers, Numbers], Numbers]
 
 ALGORITHMS = ("direct", "ring", "two_rings", "hamiltonian", "dimensions", "tree", "halving")
 """Names of the algorithms, as in a hardware file; a network that names none has them all."""

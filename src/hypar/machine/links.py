@@ -7,23 +7,19 @@ path say. The algorithms and their sources are in ``hypar.machine.collectives``.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from hypar.errors import HardwareError
 from hypar.machine import collectives
-from hypar.machine.topologies.base import Listed, Sets
+from hypar.machine.collectives import Messages, Schedule, Step
+from hypar.machine.topologies.base import Amounts, Listed, Loads, Numbers, Sets, Topology, Traffic
 from hypar.sharding.conventions import COLLECTIVES
 from hypar.sharding.placement import primes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from hypar.machine.collectives import Messages, Schedule, Step
-    from hypar.machine.topologies.base import Amounts, Loads, Numbers, Topology, Traffic
 
 MOST_MESSAGES = 2**17
 """Most messages of one level on networks on which all are listed."""

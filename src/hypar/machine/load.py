@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypar.errors import HardwareError, InputError, OptionError, UnknownNameError, Where, shown
 from hypar.files.text import read_text
-from hypar.files.validation import Faults, together, validated
+from hypar.files.validation import Faults, Record, together, validated
 from hypar.files.yaml_file import Document, format_yaml, parse_yaml
 from hypar.machine import schema
 from hypar.machine.compute_models.base import ComputeModel
@@ -17,11 +18,6 @@ from hypar.machine.links import Tier
 from hypar.machine.machine import DeviceGroup, Heterogeneous, Machine
 from hypar.registry import data_file, load_plugin, plugin_names
 from hypar.sharding.tree import WHOLE_ARRAY
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from hypar.files.validation import Record
 
 
 def load_machine(hardware: Machine | str | Path, changes: Mapping[str, Any] | None = None) -> Machine:

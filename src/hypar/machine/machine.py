@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from hypar.document import Result
 from hypar.errors import HardwareError
 from hypar.machine.collectives import ALGORITHMS
 from hypar.machine.compute_models.base import ComputeModel, Work, passing
 from hypar.machine.links import LevelLink, Line, Tier, level_links
+from hypar.machine.schema import HardwareFile
 from hypar.machine.work import Degrees, LayerTime, StepTimes, fullest_share, local_shape, phase_work, slower
 from hypar.ops.nest import PHASES, Nest
 from hypar.sharding.tree import WHOLE_ARRAY
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from hypar.machine.schema import HardwareFile
 
 DIGEST = ".2"
 """The end of a machine's digest: the number of what is hashed, another one where fields were added."""

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -22,14 +23,10 @@ from hypar.files.text import format_json, read_csv, read_json, write
 from hypar.files.validation import Record, only, validated
 from hypar.files.yaml_file import Document, read_yaml
 from hypar.machine.load import machine_of
+from hypar.machine.machine import Machine
 from hypar.machine.work import LayerTimes, StepTimes
+from hypar.network.graph import LayerGraph
 from hypar.sharding.dims import grid_word
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from hypar.machine.machine import Machine
-    from hypar.network.graph import LayerGraph
 
 MOST_SECONDS = 10**9
 """The longest measured time allowed."""

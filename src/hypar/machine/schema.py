@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import copy
 import re
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -28,13 +29,9 @@ from hypar.files.quantities import (
     Watts,
 )
 from hypar.files.validation import Record, only
+from hypar.files.yaml_file import Document
 from hypar.machine.collectives import ALGORITHMS
 from hypar.registry import load_plugin, plugin_names
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from hypar.files.yaml_file import Document
 
 MOST_GROUPS = 8
 """Most groups side by side."""

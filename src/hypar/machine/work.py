@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from hypar.errors import ProfileError
 from hypar.machine.compute_models.base import ComputeModel, LocalShape, Work, memory_words, passing
 from hypar.ops.dims import KERNEL
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from hypar.ops.nest import Nest
-
+from hypar.ops.nest import Nest
 
 Degrees = Sequence[Any]
 """Degree of each of the dims that a layer counts: numbers, or arrays of equal length."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from hypar.document import Result
 from hypar.errors import ModelError, OptionError, UnknownNameError
@@ -24,9 +24,6 @@ from hypar.ops.base import IMAGE, LARGEST_SIZE, Op, Shape
 from hypar.ops.windows import ShapeError, describe
 from hypar.registry import data_file
 from hypar.units import format_count
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

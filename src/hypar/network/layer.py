@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from hypar.errors import ModelError
 from hypar.ops.base import Facts, Op, Shape
 from hypar.ops.dims import atom_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from hypar.ops.nest import Nest, Operand
+from hypar.ops.nest import Nest, Operand
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import repeat
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from hypar.network.layer import Layer, ties_of
 from hypar.network.training import RECOMPUTED
 from hypar.ops.dims import atom_of
 from hypar.ops.nest import Nest, Traffic, operand_name
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 
 @dataclass(frozen=True, slots=True)

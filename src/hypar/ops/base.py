@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 from functools import reduce
 from operator import add
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
@@ -14,11 +14,9 @@ from hypar.files.quantities import AsNumber
 from hypar.files.validation import Record
 from hypar.ops.dims import KERNEL
 from hypar.ops.nest import Axes, Nest, Operand, Projection, Saved, operand_name
+from hypar.ops.run import Run
 from hypar.ops.tape import Var, product
 from hypar.ops.windows import Window, fits
-
-if TYPE_CHECKING:
-    from hypar.ops.run import Run
 
 LARGEST_SIZE = 2**24
 """Largest size of channels, height, width or a mini-batch."""

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 CUTTABLE = ("batch", "in_channels", "out_channels", "height", "width", "groups", "channels")
 """The dims of convolutions, vectors and joins that a choice may divide."""

@@ -6,12 +6,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from hypar.ops.dims import CUTTABLE, KERNEL, in_order
-
-if TYPE_CHECKING:
-    from hypar.ops.windows import Window
+from hypar.ops.windows import Window
 
 IN_GROUP = "channels_in_group"
 """The name in tensors of the channels of each group: no consecutive channels, which a neighbour may cut."""

@@ -18,18 +18,14 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.ops.nest import Operand
+from hypar.ops.nest import Nest, Operand, Projection
 from hypar.ops.tape import Array, Indices, Unlike, Var, errors_of
-from hypar.ops.windows import round_of
-
-if TYPE_CHECKING:
-    from hypar.ops.nest import Nest, Projection
-    from hypar.ops.windows import Window
+from hypar.ops.windows import Window, round_of
 
 Mask = NDArray[np.bool_]
 Box = tuple[Indices, ...]

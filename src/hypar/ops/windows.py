@@ -5,13 +5,11 @@ Shapes, halos and transfers ask a window and know no op.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 
 class ShapeError(ValueError):

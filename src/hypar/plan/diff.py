@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from hypar.errors import PlanError
 from hypar.plan.plan import Plan, read_plan
@@ -18,11 +20,7 @@ from hypar.plan.records import ChunksRecord
 from hypar.sharding.placement import Choice, numbered
 from hypar.sharding.tree import WHOLE_ARRAY
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    Place = tuple[Any, ...]
+Place = tuple[Any, ...]
 
 RESULTS = re.compile(r"cost|bound|(time|critical|busy|energy|communication|memory|groups) .*|.*_(s|j|bytes)")
 SECTIONS = {"model", "cost", "stages", "refined", "chunks", "score"}

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 NETWORK, ARRAY, SEARCH, MACHINE = "Network", "Array", "Search", "Machine"
 STAGES, OUTPUT, OTHER = "Stages and chunks", "Output", "Other"

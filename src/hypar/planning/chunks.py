@@ -25,27 +25,20 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, chain, groupby, pairwise
-from typing import TYPE_CHECKING
 
 from hypar.errors import PlanError, shown
+from hypar.machine.machine import Machine
 from hypar.machine.work import LayerTimes, StepTimes
 from hypar.plan.records import Chunks, ChunksRecord, Score
-from hypar.schedule.lanes import COMMUNICATION, PHASE
+from hypar.planning.records import Node
+from hypar.schedule.lanes import COMMUNICATION, PHASE, Lane
 from hypar.schedule.memory import held_by, holds
-from hypar.schedule.stages import summarise
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from hypar.machine.machine import Machine
-    from hypar.planning.records import Node
-    from hypar.schedule.lanes import Lane
-    from hypar.schedule.record import Buckets
-    from hypar.schedule.stages import Step, StepWork
-
+from hypar.schedule.record import Buckets
+from hypar.schedule.stages import Step, StepWork, summarise
 
 Sizes = tuple[int, ...]
 """The number of layers of each bucket, in the order of the backward phase."""

@@ -12,31 +12,25 @@ the search's plan is taken, and plans that fit the memory come before plans that
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from hypar.errors import InputError, TableLimitError
+from hypar.network.graph import LayerGraph
 from hypar.network.nodes import PlanGraph, kept_with_graph
+from hypar.plan.plan import Plan
 from hypar.plan.records import SEARCHED, BaselinesRecord, RefinementRecord
 from hypar.planning.chunks import Ran, faster, run_node
 from hypar.planning.fastest import Trials, is_least_time, proposer_of, searched
+from hypar.planning.pins import Pin
 from hypar.planning.question import latest, load_search, question_of
-from hypar.planning.records import Leaf
+from hypar.planning.records import Leaf, Node
 from hypar.planning.resolved import Resolved, baseline_request, of_strategy
+from hypar.planning.uneven.planner import Planner
 from hypar.schedule.memory import memory_of
 from hypar.sharding.placement import WHOLE, Options, cut, dim_of
 from hypar.sharding.tree import WHOLE_ARRAY
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from hypar.network.graph import LayerGraph
-    from hypar.plan.plan import Plan
-    from hypar.planning.pins import Pin
-    from hypar.planning.records import Node
-    from hypar.planning.uneven.planner import Planner
-    from hypar.sharding.placement import Options
 
 
 def timed(planner: Planner, graph: LayerGraph, found: Node) -> Plan:

@@ -20,35 +20,27 @@ from __future__ import annotations
 import math
 import re
 from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import accumulate, chain, combinations, pairwise, product
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from hypar.activity import tell
-from hypar.costs.base import Prices
-from hypar.network.nodes import saved_by
-from hypar.planning.folding import fold
-from hypar.planning.question import ask, load_search
-from hypar.sharding.placement import WHOLE, grid, primes, runs_of
+from hypar.costs.base import Prices, Time
+from hypar.network.graph import LayerGraph
+from hypar.network.nodes import Kept, saved_by
+from hypar.ops.nest import Nest
+from hypar.planning.chunks import Ran
+from hypar.planning.folding import Fold, fold
+from hypar.planning.question import Question, ask, load_search
+from hypar.planning.resolved import Resolved
+from hypar.planning.uneven.planner import Slot
+from hypar.sharding.placement import WHOLE, Choice, Level, Options, grid, primes, runs_of
 from hypar.solve.limits import Budget, Limits, checkpoint
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from hypar.costs.base import Time
-    from hypar.network.graph import LayerGraph
-    from hypar.network.nodes import Kept
-    from hypar.ops.nest import Nest
-    from hypar.planning.chunks import Ran
-    from hypar.planning.folding import Fold
-    from hypar.planning.question import Question
-    from hypar.planning.resolved import Resolved
-    from hypar.planning.uneven.planner import Slot
-    from hypar.sharding.placement import Choice, Level, Options
-
-    Choices = tuple[Options, ...]
-    Move = Callable[[int, Options], Options]
+Choices = tuple[Options, ...]
+Move = Callable[[int, Options], Options]
 
 HIDDEN = Prices(gradient=0.0, last=0.0), Prices(backward=0.5, gradient=0.2, last=0.2)
 """Prices at which transfers that run beside computation are hidden, all, as in the plan with which a search begins, or in part."""

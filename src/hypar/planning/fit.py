@@ -9,36 +9,29 @@ one that fits is faster than all estimates left. Guarantee: none; the search for
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import product, starmap
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from hypar.activity import tell
-from hypar.costs.base import Prices
+from hypar.costs.base import Prices, Time
+from hypar.network.graph import LayerGraph
 from hypar.network.nodes import computed_again
 from hypar.network.training import ANYWHERE, GATHERED, RECOMPUTED
-from hypar.planning.chunks import run_node
+from hypar.planning.chunks import Ran, run_node
 from hypar.planning.fastest import HIDDEN, held_bytes, proposer_of
-from hypar.planning.question import Answer, ask, latest
+from hypar.planning.question import Answer, Question, ask, latest
+from hypar.planning.resolved import Resolved
 from hypar.planning.searches.joint import greedy
 from hypar.planning.uneven.planner import Planner
 from hypar.schedule.memory import memory_of
 from hypar.sharding.dims import BATCH
-from hypar.sharding.placement import degrees
+from hypar.sharding.placement import Options, degrees
 from hypar.solve.limits import checkpoint
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from hypar.costs.base import Time
-    from hypar.network.graph import LayerGraph
-    from hypar.planning.chunks import Ran
-    from hypar.planning.question import Question
-    from hypar.planning.resolved import Resolved
-    from hypar.sharding.placement import Options
-
-    Choices = tuple[Options, ...]
+Choices = tuple[Options, ...]
 
 SHORT = ((0, 0), (4, 4), (16, 16), (0, 4), (4, 0))
 """Prices of a byte of weights and of one that is saved, in sixteenths of the step's time for a full memory."""

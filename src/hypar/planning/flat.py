@@ -9,19 +9,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from hypar.errors import TableLimitError
-from hypar.planning.question import Answer, ask, load_search
+from hypar.network.graph import LayerGraph
+from hypar.planning.question import Answer, Question, ask, load_search
+from hypar.planning.resolved import Resolved
 from hypar.planning.searches.joint import COUNTS
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.placement import levels_of, numbered, primes, runs_of
 from hypar.sharding.space import parse_space
-
-if TYPE_CHECKING:
-    from hypar.network.graph import LayerGraph
-    from hypar.planning.question import Question
-    from hypar.planning.resolved import Resolved
 
 
 def by_digits(request: Resolved, graph: LayerGraph) -> tuple[Question, Answer] | None:

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from hypar.network.nodes import PlanGraph, kept_with_graph
-from hypar.planning.pins import pins_of_each
+from hypar.network.nodes import PlanGraph, Tensor, kept_with_graph
+from hypar.planning.pins import Pin, pins_of_each
 from hypar.sharding.amounts.transfers import network_of
 from hypar.sharding.conventions import MOVED
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
-
-    from hypar.network.nodes import Tensor
-    from hypar.planning.pins import Pin
 
 T = TypeVar("T")
 

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
 
 from hypar.errors import OptionError, suggestion
+from hypar.network.nodes import PlanGraph, PlanNode
 from hypar.sharding.dims import BATCH, grid_of
 from hypar.sharding.placement import WHOLE, Choice, Options, grid
-from hypar.sharding.space import dims_named
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from hypar.network.nodes import PlanGraph, PlanNode
-    from hypar.sharding.space import Space
+from hypar.sharding.space import Space, dims_named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,20 +6,15 @@ every pair of features that has none.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from hypar.costs.base import load_cost
 from hypar.errors import OptionError
-from hypar.plan.request import BEST
+from hypar.plan.request import BEST, Request
 from hypar.plan.stages import INTERLEAVED
-from hypar.planning.resolved import follows
+from hypar.planning.resolved import Resolved, follows
 from hypar.sharding.conventions import PAPER
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from hypar.plan.request import Request
-    from hypar.planning.resolved import Resolved
 
 
 class Refusal(NamedTuple):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from itertools import product
-from typing import TYPE_CHECKING, Any, cast
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 
@@ -13,40 +15,32 @@ from hypar.activity import tell
 from hypar.costs.graphs.tables import Tables
 from hypar.errors import InputError, OptionError
 from hypar.machine.load import load_machine
+from hypar.machine.machine import Machine
+from hypar.machine.profiles import Profile
+from hypar.network.graph import LayerGraph
+from hypar.network.nodes import PlanNode
 from hypar.plan.plan import Plan, read_plan
 from hypar.plan.records import Origin, Score, origin_of, remember
 from hypar.plan.request import checked
+from hypar.plan.stages import StagesRecord
 from hypar.planning.chunks import chunks_of
-from hypar.planning.records import Leaf
+from hypar.planning.question import Question
+from hypar.planning.records import Leaf, Node
 from hypar.planning.resolved import Resolved, score_convention
 from hypar.planning.sources import as_planned, machine_of, network_of, require_groups, wrong_in
 from hypar.planning.stages.planner import StagePlanner, stages_of, stored_stages
 from hypar.planning.stages.running import Staging
 from hypar.planning.uneven.planner import Planner
 from hypar.planning.uneven.split import fixed
-from hypar.planning.uneven.tree import branch_of
-from hypar.schedule.stages import summarise
+from hypar.planning.uneven.tree import Branch, Branching, branch_of
+from hypar.schedule.lanes import Lane
+from hypar.schedule.stages import Step, StepWork, summarise
+from hypar.schedule.timeline import Timeline
 from hypar.sharding.amounts.factors import Offered
 from hypar.sharding.conventions import DIRECT, PAPER
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from hypar.machine.machine import Machine
-    from hypar.machine.profiles import Profile
-    from hypar.network.graph import LayerGraph
-    from hypar.network.nodes import PlanNode
-    from hypar.plan.stages import StagesRecord
-    from hypar.planning.question import Question
-    from hypar.planning.records import Node
-    from hypar.planning.uneven.tree import Branch, Branching
-    from hypar.schedule.lanes import Lane
-    from hypar.schedule.stages import Step, StepWork
-    from hypar.schedule.timeline import Timeline
-    from hypar.sharding.placement import Choice, Options
-    from hypar.solve.cost_graph import CostGraph
-    from hypar.solve.edge import Costs
+from hypar.sharding.placement import Choice, Options
+from hypar.solve.cost_graph import CostGraph
+from hypar.solve.edge import Costs
 
 
 @dataclass(frozen=True, kw_only=True)

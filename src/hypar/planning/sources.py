@@ -6,11 +6,13 @@ A plan or a score that was made here knows what it was made from, which is taken
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypar.errors import HardwareError, OptionError, PlanError, shown
 from hypar.machine.load import load_machine
+from hypar.machine.machine import Machine
 from hypar.machine.profiles import Profile, measured_devices, measured_machine, read_profile
 from hypar.machine.work import STEP_TABLES, is_step_table
 from hypar.network.graph import LayerGraph, load_model
@@ -19,12 +21,7 @@ from hypar.plan.records import FilesRecord, Score, origin_of
 from hypar.registry import DATA, data_names
 from hypar.sharding.tree import WHOLE_ARRAY
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from hypar.machine.machine import Machine
-
-    File = str | Path | None
+File = str | Path | None
 
 YAML = (".yaml", ".yml")
 

@@ -17,27 +17,32 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, reduce
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from hypar.network.nodes import LayerOp
 from hypar.ops.dims import KERNEL, READ, atom_of
 from hypar.ops.nest import IN_GROUP, Nest, operand_name
-from hypar.program.holding import Holding, Transfer, by_content, divide, flattened, in_place, members, reached
+from hypar.program.holding import (
+    Holding,
+    Members,
+    Transfer,
+    by_content,
+    divide,
+    flattened,
+    in_place,
+    members,
+    reached,
+)
 from hypar.sharding.conventions import FUSED, MOVED
+from hypar.sharding.layout import Copies, Layout, Numbers
 from hypar.sharding.placement import partial_results
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Iterator, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from hypar.network.nodes import LayerOp
-    from hypar.program.holding import Members
-    from hypar.sharding.layout import Copies, Layout, Numbers
 
 SPATIAL = ("height", "width")
 

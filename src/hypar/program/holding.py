@@ -6,26 +6,34 @@ need not be consecutive, so a reader takes those that its maker's devices alread
 
 from __future__ import annotations
 
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, reduce, wraps
 from hashlib import blake2b
 from itertools import accumulate, chain, pairwise, repeat
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.sharding.layout import PART, Grid, GroupShare, Layout, Places, given_in, laid, places_of, shares_of
+from hypar.ops.nest import Operand, Projection
+from hypar.ops.run import Piece
+from hypar.ops.windows import Window
+from hypar.plan.plan import Plan
+from hypar.sharding.layout import (
+    PART,
+    Grid,
+    GroupShare,
+    Layout,
+    Numbers,
+    Places,
+    Shares,
+    given_in,
+    laid,
+    places_of,
+    shares_of,
+)
 from hypar.sharding.placement import TINY, Choice, Options, digits_of, whole_ends
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-
-    from hypar.ops.nest import Operand, Projection
-    from hypar.ops.run import Piece
-    from hypar.ops.windows import Window
-    from hypar.plan.plan import Plan
-    from hypar.sharding.layout import Numbers, Shares
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -8,21 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from hypar.network.graph import LayerGraph
+from hypar.network.layer import Layer, Tie
 from hypar.network.nodes import LayerOp, block_of
 from hypar.network.training import GATHERED
 from hypar.ops.nest import operand_name
+from hypar.ops.run import Piece
 from hypar.program.fragments import Fragment, Rest, following, gathered_again, gradient_of, rest_of
 from hypar.program.holding import Holding, Members, Transfer, members, pieces_of
 from hypar.sharding.layout import Layout, Places
-
-if TYPE_CHECKING:
-    from hypar.network.graph import LayerGraph
-    from hypar.network.layer import Layer, Tie
-    from hypar.ops.run import Piece
 
 Arrays = Mapping[str, str]
 

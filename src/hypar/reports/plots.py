@@ -10,13 +10,14 @@ from __future__ import annotations
 import io
 import math
 import xml.etree.ElementTree as ET
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from importlib.util import find_spec
 from itertools import accumulate, pairwise
 from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from hypar.document import Cell, Column, Document, Part, Section, Span, Table, Timeline
 from hypar.errors import OptionError
@@ -25,9 +26,6 @@ from hypar.reports.palette import RULE, TIMES, colour_of
 from hypar.reports.text import Shown, columns_of
 from hypar.reports.words import PLACES
 from hypar.units import format_seconds
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
 
 SANS = "system-ui,-apple-system,Segoe UI,Roboto,Liberation Sans,Arial,sans-serif"
 WIDTH, TEXT, HEAD, ROW, MARGIN, GAP, UNIT, TRACK = 880.0, 12, 16, 19, 20, 14, 30, 440

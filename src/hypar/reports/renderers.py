@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from hypar.document import Cell, Column, Document, Note, Part, Section, Table
 from hypar.errors import UnknownNameError
@@ -18,11 +19,7 @@ from hypar.reports.palette import colours_of
 from hypar.reports.plots import picture
 from hypar.reports.terminal import width
 from hypar.reports.text import Shown, columns_of, plain, render, tied, told
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from hypar.studies.step import StepRows
+from hypar.studies.step import StepRows
 
 Content: TypeAlias = "str | Iterable[Content] | None"
 """The content of an element of HTML: markup, plain text, nothing, or several of them."""

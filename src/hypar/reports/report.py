@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from hypar.document import Document, Note, Section
 from hypar.errors import InputError, TableLimitError
@@ -22,9 +23,6 @@ from hypar.reports.renderers import page
 from hypar.sharding.placement import primes
 from hypar.studies.grid import Comparison, Run, compare_strategies, costs_of
 from hypar.studies.step import StepRows
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
 
 OPEN, OPTIONS = ("open in ", "not given", "assumed"), ("hardware", "model", "profile", "convention")
 OF_STEP = {"time", "critical", "bytes", "energy", "memory", "numbers"}

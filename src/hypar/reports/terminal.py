@@ -6,10 +6,11 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 import click
 
@@ -18,9 +19,6 @@ from hypar.document import Document, Note
 from hypar.errors import printable
 from hypar.files.text import refused
 from hypar.reports.text import ASCII, plain, render
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 NARROWEST, WIDTH_OF_A_PIPE = 20, 80
 """Columns that are assumed at least, and where stdout is no terminal and COLUMNS is not set."""

@@ -9,16 +9,14 @@ from __future__ import annotations
 import re
 import textwrap
 import unicodedata
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain, groupby, pairwise, zip_longest
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from hypar.document import Cell, Column, Document, Note, Part, Section, Table
 from hypar.reports.palette import colours_of
 from hypar.units import format_gain
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 Line = list[tuple[str, str]]
 """Texts, each with its style: words such as ``bold red``."""

@@ -5,21 +5,18 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from hypar.document import Cell, Column, Note, Table, Tone
+from hypar.plan.plan import Plan
+from hypar.plan.records import GroupScore, Score
 from hypar.sharding.dims import GRIDS, SPATIAL, choice_word, grid_of, word_of
+from hypar.sharding.placement import Choice
 from hypar.sharding.space import parse_space
 from hypar.sharding.tree import WHOLE_ARRAY, Split
 from hypar.units import amount, format_bytes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-
-    from hypar.plan.plan import Plan
-    from hypar.plan.records import GroupScore, Score
-    from hypar.sharding.placement import Choice
 
 Key = TypeVar("Key")
 

@@ -12,26 +12,21 @@ they arrive, as training frameworks do.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, reduce
 from itertools import pairwise
 from operator import mul
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.network.nodes import block_of
+from hypar.network.nodes import LayerOp, PlanNode, block_of
+from hypar.network.training import Formats
+from hypar.program.fragments import Fragment
 from hypar.program.holding import Holding, Members, Transfer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from hypar.network.nodes import LayerOp, PlanNode
-    from hypar.network.training import Formats
-    from hypar.program.fragments import Fragment
-    from hypar.schedule.pipeline_orders import Moment
+from hypar.schedule.pipeline_orders import Moment
 
 Bytes = NDArray[np.float64]
 """Bytes on a device of each kind, ``[kinds]``."""

@@ -11,13 +11,11 @@ memory and bandwidth reduction in distributed deep learning (MLSP 2017).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import accumulate
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from hypar.plan.stages import FLUSHES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 class Moment(NamedTuple):

@@ -12,16 +12,13 @@ next, before it computes the gradient of its weight, as the rest of the backward
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from hypar.network.nodes import PlanGraph, kept_with_graph
 from hypar.network.training import GATHERED
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping, Sequence
-
 
 Buckets = tuple[tuple[int, ...], ...]
 """The indices of the nodes of each bucket of gradients, in the order of the backward phase."""

@@ -11,31 +11,38 @@ words moved, links, and power at rest. What a machine's file does not give is no
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import NamedTuple, Self
 
+from hypar.machine.machine import Machine
 from hypar.machine.setting import byte_energies, energies, layer_energy, power_at_rest
+from hypar.network.nodes import PlanNode
 from hypar.ops.nest import PHASES
 from hypar.plan.records import GroupScore, Score
-from hypar.schedule.lanes import BETWEEN_STAGES, COMMUNICATION, PHASE, Piece, level_name, placed, together
+from hypar.schedule.lanes import (
+    BETWEEN_STAGES,
+    COMMUNICATION,
+    PHASE,
+    Crossing,
+    Lane,
+    Piece,
+    Pieces,
+    Rounds,
+    level_name,
+    placed,
+    together,
+)
 from hypar.schedule.memory import gathers_of, memory_of
 from hypar.schedule.pipeline_orders import Schedule
 from hypar.schedule.record import Buckets, Op, backward_of, record_of
 from hypar.schedule.tasks import Costed, Entering, PartTasks, Pipeline, Place, TaskList, Tied
+from hypar.schedule.timeline import Timeline
 from hypar.sharding.conventions import DIRECT, PAPER, SUMMED
 from hypar.sharding.placement import working
 from hypar.units import exact_number
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from hypar.machine.machine import Machine
-    from hypar.network.nodes import PlanNode
-    from hypar.schedule.lanes import Crossing, Lane, Pieces, Rounds
-    from hypar.schedule.timeline import Timeline
-
 
 ROUNDING = 1e-9
 """Fraction of a time below which a difference counts as none."""

@@ -13,19 +13,16 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 from hypar.machine.machine import DeviceGroup
+from hypar.schedule.lanes import Piece, Rounds
+from hypar.schedule.pipeline_orders import Schedule, Work
 from hypar.schedule.record import ERROR, INPUT, Op, Record
 from hypar.schedule.timeline import Task, Timeline, run
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from hypar.schedule.lanes import Piece, Rounds
-    from hypar.schedule.pipeline_orders import Schedule, Work
 
 Costed = tuple["Op", "Rounds"]
 """An op with its pieces."""

@@ -9,13 +9,11 @@ Multiprocessing Timing Anomalies, 1969.) The module knows no layers, bytes or ma
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from hypar.errors import ProblemError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 class Task(NamedTuple):

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping
 
 from hypar.errors import OptionError, shown, suggestion
 from hypar.ops.dims import CUTTABLE, NAME, in_order
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
 
 WORDS: dict[str | None, tuple[str, str, str]] = {
     "batch": ("dp", "I", "n"),

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import compress, zip_longest
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hypar.sharding.placement import COPIES, IDLE, digits_of
 from hypar.sharding.tree import Device, Node, Split, Stages, splits_of
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
 
 T = TypeVar("T", bound=np.generic)
 

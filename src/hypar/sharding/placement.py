@@ -14,22 +14,19 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import accumulate, groupby, pairwise
 from operator import itemgetter, mul
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hypar.ops.dims import CUTTABLE, in_order
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from hypar.ops.nest import Nest
-    from hypar.solve.edge import Costs
+from hypar.ops.nest import Nest
+from hypar.solve.edge import Costs
 
 
 class Choice(NamedTuple):

@@ -13,24 +13,18 @@ it in copies, whatever the space. Papers may divide further: then a device has a
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hypar.errors import OptionError, shown
+from hypar.network.nodes import PlanNode
 from hypar.ops.dims import CUTTABLE, MADE, READ, atom_of
 from hypar.sharding.dims import BATCH, EXPERT, OF_FIELD, TENSOR, WHOLE_WORD, dim_of
-from hypar.sharding.placement import COPIES, TINY, WHOLE, Options, copies, cut, grid, numbered
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-
-    from numpy.typing import NDArray
-
-    from hypar.network.nodes import PlanNode
-    from hypar.sharding.placement import Choice
+from hypar.sharding.placement import COPIES, TINY, WHOLE, Choice, Options, copies, cut, grid, numbered
 
 LONGEST_TEXT = 10_000
 """Most characters of a space."""

@@ -9,16 +9,13 @@ needs at most T are intervals between the roots of its quadratic.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import groupby, pairwise, product
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+import numpy as np
+from numpy.typing import NDArray
 
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Quadratics = NDArray[np.float64]
+Quadratics = NDArray[np.float64]
 
 Interval = tuple[float, float]
 

@@ -12,23 +12,19 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, reduce
 from itertools import accumulate, pairwise
 from operator import or_
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from hypar.errors import ProblemError
-from hypar.solve.edge import Edge
+from hypar.solve.edge import Costs, Edge, Indices
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from hypar.solve.edge import Costs, Indices
-
-    Digits = tuple[tuple[int, ...], tuple[int, ...]]
+Digits = tuple[tuple[int, ...], tuple[int, ...]]
 
 PRECISION = 52
 """Bits of a sum of costs: one fewer than those of a float, so that the difference of two sums is exact as well."""

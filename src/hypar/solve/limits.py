@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import Literal, NamedTuple
 
 ENTRIES_PER_S = 2**27
 """Table entries that a second is counted for."""

@@ -19,34 +19,30 @@ with equally large tables, leave at once. The indices depend on the structure al
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache, reduce
 from itertools import accumulate
 from operator import mul
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from hypar.solve.edge import Edge
+from hypar.solve.cost_graph import CostGraph, Structure
+from hypar.solve.edge import Costs, Edge, Indices
 from hypar.solve.limits import checkpoint
 from hypar.solve.order import ordered
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+Pair = Costs | Edge
+"""The costs of a pair: an array, or an edge of several terms."""
 
-    from hypar.solve.cost_graph import CostGraph, Structure
-    from hypar.solve.edge import Costs, Indices
+Row = tuple[int, ...]
+"""The choices of a step's neighbours."""
 
-    Pair = Costs | Edge
-    """The costs of a pair: an array, or an edge of several terms."""
+Best = Callable[[int, Row], list[int]]
+"""The best choices of a step's node, given those of its neighbours."""
 
-    Row = tuple[int, ...]
-    """The choices of a step's neighbours."""
-
-    Best = Callable[[int, Row], list[int]]
-    """The best choices of a step's node, given those of its neighbours."""
-
-    Pick = tuple[int, list[tuple[int, Row]]]
-    """A choice of a step's node, and the steps whose tables it adds up, each with its neighbours' choices."""
+Pick = tuple[int, list[tuple[int, Row]]]
+"""A choice of a step's node, and the steps whose tables it adds up, each with its neighbours' choices."""
 
 SHARED = 2**16
 """Most entries of a table that is looked for among others."""

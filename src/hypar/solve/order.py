@@ -15,16 +15,13 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, combinations
 from operator import itemgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from hypar.solve.cost_graph import Structure
 from hypar.solve.edge import entries_computed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from hypar.solve.cost_graph import Structure
 
 Scope = tuple[int, ...]
 

@@ -13,18 +13,14 @@ cheapest seams; then to the one with the earliest seams, compared from the first
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hypar.errors import TableLimitError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from hypar.solve.edge import Costs
+from hypar.solve.edge import Costs
 
 MOST_ENTRIES = 2**27
 """Limit of the entries computed: some seconds."""

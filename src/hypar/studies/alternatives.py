@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 
 from hypar.document import Result
 from hypar.errors import OptionError
 from hypar.machine.load import load_machine
+from hypar.machine.machine import Machine
+from hypar.machine.profiles import Profile
 from hypar.network.graph import LayerGraph, load_model
+from hypar.plan.plan import Plan
 from hypar.plan.request import Request, checked
 from hypar.planning.chunks import run_chunked
 from hypar.planning.pins import targets_of
@@ -20,26 +25,18 @@ from hypar.planning.replay import LevelChoices, choices_by_level, run_step
 from hypar.planning.resolved import BASELINE, Resolved, of_baseline, score_convention
 from hypar.planning.sources import times_of
 from hypar.sharding.conventions import DIRECT, MOVED, PAPER
+from hypar.sharding.placement import Choice
 from hypar.sharding.space import parse_space
 from hypar.sharding.tree import WHOLE_ARRAY
+from hypar.solve.edge import Costs
 from hypar.solve.minsum import solved
 from hypar.solve.solvers.base import cheapest, load_solver
 from hypar.studies.grid import MOST_RUNS, Hardware, Run, Runs, grid, plan_and_score
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from hypar.machine.machine import Machine
-    from hypar.machine.profiles import Profile
-    from hypar.plan.plan import Plan
-    from hypar.sharding.placement import Choice
-    from hypar.solve.edge import Costs
-
-    Place = tuple[str, int]
-    Choices = tuple[Choice, ...]
-    Nodes = list[tuple[LevelChoices, int]]
-    """The choice of a layer at a level in each group of devices that has such a level."""
+Place = tuple[str, int]
+Choices = tuple[Choice, ...]
+Nodes = list[tuple[LevelChoices, int]]
+"""The choice of a layer at a level in each group of devices that has such a level."""
 
 
 def _named(

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypar.activity import tell
 from hypar.errors import HyparError, InputError, OptionError, PlanError, ProblemError, TableLimitError, few
 from hypar.files.text import read_json, read_text
 from hypar.machine.machine import DIGEST
+from hypar.network.graph import LayerGraph
 from hypar.plan.diff import RESULTS, Change, changes_between
 from hypar.plan.plan import SCHEMA, Plan, read_plan
 from hypar.planning.planner import follow
@@ -20,11 +22,6 @@ from hypar.planning.resolved import Resolved
 from hypar.planning.sources import machine_of, network_of, times_of
 from hypar.planning.strategies.base import load_strategy
 from hypar.solve.limits import Limits
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from hypar.network.graph import LayerGraph
 
 FAMILY = SCHEMA.partition("/")[0]
 CUT_SHORT = "its search was cut short: its choices are priced again, and its bound stands for the machine that found it"

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from hypar.activity import COUNTER, count, holding
 from hypar.costs.base import load_cost
@@ -21,6 +21,8 @@ from hypar.machine.load import load_machine
 from hypar.machine.machine import Machine
 from hypar.machine.setting import Setting
 from hypar.network.graph import LayerGraph, load_model
+from hypar.plan.plan import Plan
+from hypar.plan.records import Score
 from hypar.plan.request import Request, checked
 from hypar.planning.planner import plan_model
 from hypar.planning.replay import recosted, score_plan
@@ -33,14 +35,8 @@ from hypar.schedule.stages import StepWork, summarise
 from hypar.sharding.conventions import MOVED
 from hypar.studies.remarks import on_this_machine
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from hypar.plan.plan import Plan
-    from hypar.plan.records import Score
-
-    Axes = Mapping[Any, Sequence[Any]]
-    Chosen = dict[Any, Any]
+Axes = Mapping[Any, Sequence[Any]]
+Chosen = dict[Any, Any]
 
 Hardware = Machine | str | Path
 """A machine, or the name of one."""

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from hypar.errors import OptionError, PlanError, suggestion
 from hypar.files.text import make_folder, write
 from hypar.machine.compute_models.base import LocalShape
 from hypar.machine.work import as_matrices
+from hypar.network.graph import LayerGraph
+from hypar.network.layer import Layer
 from hypar.network.nodes import computed_again, kept_in_shards
 from hypar.ops.nest import PHASES, Nest
+from hypar.ops.run import Piece
 from hypar.plan.plan import Plan, read_plan
 from hypar.plan.records import origin_of
 from hypar.planning.replay import require_layers
@@ -22,13 +26,6 @@ from hypar.program.holding import layouts_of
 from hypar.program.lowering import Compute, Program, lower
 from hypar.registry import load_plugin
 from hypar.sharding.conventions import MOVED
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from hypar.network.graph import LayerGraph
-    from hypar.network.layer import Layer
-    from hypar.ops.run import Piece
 
 MOST_ENTRIES = 2**30
 """Entries at most of the tables that say which device holds what."""

@@ -13,10 +13,12 @@ import operator
 import os
 import platform
 import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial, reduce
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +26,10 @@ from hypar.activity import count, tell
 from hypar.errors import OptionError, ProfileError
 from hypar.machine.profiles import Profile, ProfiledModel
 from hypar.network.graph import LayerGraph, load_model
+from hypar.network.layer import Layer
 from hypar.network.training import DTYPE_BYTES
+from hypar.ops.nest import Nest
+from hypar.ops.windows import Window
 from hypar.planning.resolved import space_text
 from hypar.planning.strategies.base import load_strategy
 from hypar.sharding.dims import grid_word
@@ -33,15 +38,7 @@ from hypar.sharding.space import parse_space
 from hypar.sharding.tree import MOST_DEVICES
 from hypar.units import format_bytes
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
-
-    from hypar.network.layer import Layer
-    from hypar.ops.nest import Nest
-    from hypar.ops.windows import Window
-
-    Sizes = tuple[int, ...]
+Sizes = tuple[int, ...]
 
 MOST_REPEATS, MOST_RUNS, LEAST_SECONDS = 1000, 1000, 0.005
 """Rounds, runs of a shard in each, and the seconds for which it is run, at least once, so that a short one is run often."""

@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from hypar.errors import ModelError
+from hypar.network.graph import LayerGraph
+from hypar.network.layer import Layer
+from hypar.ops.base import Op
 from hypar.ops.dims import atom_of
+from hypar.plan.plan import Plan
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from hypar.network.graph import LayerGraph
-    from hypar.network.layer import Layer
-    from hypar.ops.base import Op
-    from hypar.plan.plan import Plan
-
-    Degrees = dict[str, dict[str, int]]
+Degrees = dict[str, dict[str, int]]
 
 LEAST_CHANNELS, LEAST_IMAGE, LEAST_SAMPLES, LEAST_NAMED = 8, 16, 4, 4
 """Channels, rows and columns of the input, samples of a microbatch, and elements of a named dim that are left at least."""

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import product, takewhile
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from hypar.machine.machine import OUTWARD
 from hypar.machine.setting import phase_of
 from hypar.network.graph import gradients_of
 from hypar.ops.nest import PHASES
+from hypar.plan.plan import Plan
 from hypar.planning.replay import ScoredStep, run_plan
 from hypar.schedule.lanes import BETWEEN_STAGES, COMMUNICATION, PHASE, WEIGHT, Piece, level_name
 from hypar.schedule.memory import layers_of, memory_of
-from hypar.schedule.stages import joules_of
+from hypar.schedule.stages import Step, joules_of
 from hypar.sharding.tree import WHOLE_ARRAY
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from hypar.plan.plan import Plan
-    from hypar.schedule.stages import Step
 
 Rows = list[dict[str, Any]]
 

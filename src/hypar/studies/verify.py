@@ -9,9 +9,11 @@ same from what the op has read, and what arrives, or is summed in place of terms
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from pathlib import Path
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,37 +24,29 @@ from hypar.errors import OptionError, PlanError, UnknownNameError
 from hypar.execution.exchange import shares
 from hypar.execution.simulator import most_elements
 from hypar.execution.verify import Verification, counted, verify_program
-from hypar.network.nodes import computed_again, kept_in_shards
-from hypar.network.training import formats_of
+from hypar.machine.machine import Machine
+from hypar.network.graph import LayerGraph
+from hypar.network.nodes import PlanGraph, computed_again, kept_in_shards
+from hypar.network.training import Formats, formats_of
 from hypar.ops.nest import PHASES
 from hypar.plan.diff import Change, changes_between
+from hypar.plan.plan import Plan
 from hypar.plan.records import origin_of
 from hypar.plan.stages import FLUSHES
-from hypar.planning.replay import run_step
+from hypar.planning.replay import ScoredStep, run_step
 from hypar.planning.resolved import Resolved, cost_convention, score_convention
 from hypar.planning.sources import machine_of, times_of, wrong_in
 from hypar.planning.uneven.tree import branch_of
+from hypar.program.lowering import Item, Program
 from hypar.schedule.lanes import BETWEEN_STAGES, WEIGHT, Piece, level_name
 from hypar.schedule.lifetimes import Arrays
 from hypar.schedule.memory import layers_in_order
 from hypar.sharding.conventions import CONVENTIONS, DIRECT, FUSED, MOVED, PAPER
+from hypar.sharding.layout import Numbers
 from hypar.sharding.tree import Device, Level, Node, Stages
 from hypar.studies.check import near, priced
 from hypar.studies.pieces import lowered, opened
 from hypar.studies.shrink import changes_of, shrunk
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from hypar.machine.machine import Machine
-    from hypar.network.graph import LayerGraph
-    from hypar.network.nodes import PlanGraph
-    from hypar.network.training import Formats
-    from hypar.plan.plan import Plan
-    from hypar.planning.replay import ScoredStep
-    from hypar.program.lowering import Item, Program
-    from hypar.sharding.layout import Numbers
 
 MOST_ELEMENTS, MANY_ELEMENTS, ROUNDING = 2**28, 2**22, 1e-9
 """Elements that all devices hold at once at most, 2 GiB; those from which a run takes so long that a smaller network is

@@ -8,39 +8,38 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import accumulate, cycle, pairwise, product
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from hypar.costs.base import Time, measured
-from hypar.costs.graphs.offered import UncountableError, exponents, offered
+from hypar.costs.base import Cost, Time, measured
+from hypar.costs.graphs.offered import Dims, Offered, Powers, UncountableError, exponents, offered
 from hypar.costs.graphs.pricing import prices_of
-from hypar.network.nodes import saved_by
+from hypar.network.nodes import Kept, PlanGraph, PlanNode, saved_by
 from hypar.network.training import AS_USUAL
-from hypar.ops.nest import PHASES
+from hypar.ops.nest import PHASES, Nest
 from hypar.sharding.amounts.factors import elements_of
-from hypar.sharding.amounts.transfers import names_at, network_of
+from hypar.sharding.amounts.transfers import Between, Part, Sums, names_at, network_of
 from hypar.sharding.dims import BATCH
-from hypar.sharding.placement import COPIES, IDLE, TINY, WHOLE_LAYER, Level, choice_of, grid, partial_results
-from hypar.sharding.space import runs
-from hypar.solve.counts.forms import EVERYWHERE, CountGraph, Form, Link, Once, Term, merged
+from hypar.sharding.placement import (
+    COPIES,
+    IDLE,
+    TINY,
+    WHOLE_LAYER,
+    Level,
+    Options,
+    choice_of,
+    grid,
+    partial_results,
+)
+from hypar.sharding.space import Sizes, runs
+from hypar.solve.counts.forms import EVERYWHERE, CountGraph, Form, Link, Numbers, Once, Term, merged
 from hypar.solve.counts.states import Cells, Own, Tier, all_states, number_of_states
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hypar.costs.base import Cost
-    from hypar.costs.graphs.offered import Dims, Offered, Powers
-    from hypar.network.nodes import Kept, PlanGraph, PlanNode
-    from hypar.ops.nest import Nest
-    from hypar.sharding.amounts.transfers import Between, Part, Sums
-    from hypar.sharding.placement import Options
-    from hypar.sharding.space import Sizes
-    from hypar.solve.counts.forms import Numbers
-    from hypar.solve.edge import Costs, Indices
+from hypar.solve.edge import Costs, Indices
 
 ROUNDING = 1e-12
 """Largest difference of equal weights, relative to them."""

@@ -6,28 +6,23 @@ much of it; rows beside borders are no longer read twice; and no two layers shar
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from hypar.costs.base import Cost
 from hypar.costs.graphs.pricing import prices_of
+from hypar.network.nodes import PlanGraph
 from hypar.sharding.amounts.factors import plain
 from hypar.sharding.amounts.transfers import Between, Factors, Network, network_of
 from hypar.sharding.dims import BATCH, SPATIAL
-from hypar.sharding.placement import Options, choice_of, runs_of
+from hypar.sharding.placement import Level, Options, choice_of, runs_of
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from hypar.costs.base import Cost
-    from hypar.network.nodes import PlanGraph
-    from hypar.sharding.placement import Level
-
-    Powers = Mapping[str, NDArray[np.int64]]
+Powers = Mapping[str, NDArray[np.int64]]
 
 Dims = tuple[str, ...]
 """What a layer may divide: dims, ``COPIES`` for the whole layer, or ``IDLE``: tensors are on one device, as if a dim of their own were cut."""

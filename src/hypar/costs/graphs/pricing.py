@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache, reduce
 from operator import add
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from hypar.machine.setting import Rates
+from hypar.ops.nest import Nest
 from hypar.sharding.amounts.counted import added
+from hypar.sharding.amounts.cuts import Cuts
 from hypar.sharding.amounts.factors import collectives_of, computing
 from hypar.sharding.amounts.transfers import RESIDUE, Between, Factors, Part, Products, Sums, received
 from hypar.sharding.conventions import CODE, Codes
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.placement import WORKING, Level, LocalSizes, Options, layout
 from hypar.solve.edge import Costs, Indices
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hypar.machine.setting import Rates
-    from hypar.ops.nest import Nest
-    from hypar.sharding.amounts.cuts import Cuts
 
 Weights = tuple[Costs | float, Costs | None]
 """Costs of an element, and of a transfer if that costs anything."""

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import cached_property, partial, reduce
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -22,6 +23,9 @@ from hypar.costs.base import Cost, measured
 from hypar.costs.graphs.pricing import Places, Seen, added_costs, columns, descended, level_costs, spread
 from hypar.errors import TableLimitError
 from hypar.network.nodes import PlanGraph, Tensor, kept_with_graph
+from hypar.ops.nest import Nest
+from hypar.sharding.amounts.counted import State
+from hypar.sharding.amounts.cuts import Cuts
 from hypar.sharding.amounts.factors import apart_of, divides_image, factors_of, of_input
 from hypar.sharding.amounts.transfers import OUTERMOST, Network, Part, mapped, names_of
 from hypar.sharding.conventions import PAPER
@@ -31,15 +35,7 @@ from hypar.solve.cost_graph import CostGraph, Structure, structure_of
 from hypar.solve.edge import Costs, Edge, Indices
 from hypar.solve.limits import ENTRY_BYTES, Budget
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Sequence
-    from typing import TypeVar
-
-    from hypar.ops.nest import Nest
-    from hypar.sharding.amounts.counted import State
-    from hypar.sharding.amounts.cuts import Cuts
-
-    Found = TypeVar("Found")
+Found = TypeVar("Found")
 
 Kept = tuple["Indices | None", "Indices | None"]
 """The tuples of two layers that are left to choose from; None for all."""

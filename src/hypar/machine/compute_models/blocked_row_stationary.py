@@ -21,21 +21,16 @@ from __future__ import annotations
 import math
 from collections import Counter
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PrivateAttr
 
 from hypar.files.quantities import AsNumber, Count, Sourced
 from hypar.machine.compute_models.base import ComputeModel, ElementArray, LocalShape, Work
+from hypar.machine.schema import Device
 from hypar.machine.spatial.blocking import Blocking, PhaseLoops, Unit, best_blocking
 from hypar.ops.nest import PHASES
-
-if TYPE_CHECKING:
-    from typing import Self
-
-    from hypar.machine.schema import Device
-    from hypar.ops.windows import Window
-
+from hypar.ops.windows import Window
 
 MOST_ZEROS = 31
 """Zeros of a run that one pair counts."""

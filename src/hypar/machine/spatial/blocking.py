@@ -14,23 +14,20 @@ their loops evenly are tried; pieces are then as wide as the buffer allows with 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hypar.machine.spatial.sets import SetLayout, grids, layouts, wider
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    Numbers = NDArray[np.int64]
-    Passes = tuple[Numbers, Numbers, Numbers, Numbers, Numbers]
-    """Passes of the array, as columns: channels, filters and samples side by side; channels and filters of an element."""
+Numbers = NDArray[np.int64]
+Passes = tuple[Numbers, Numbers, Numbers, Numbers, Numbers]
+"""Passes of the array, as columns: channels, filters and samples side by side; channels and filters of an element."""
 
 CHANNELS, FILTERS, SAMPLES = "channels", "filters", "samples"
 """Loops that may be the innermost one outside the buffer."""

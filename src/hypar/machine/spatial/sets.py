@@ -5,11 +5,9 @@ A set has R rows of the kernel by ``columns`` rows of the output; see ``compute_
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import NamedTuple
 
 
 class SetLayout(NamedTuple):

@@ -9,19 +9,16 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hypar.files.validation import Record
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    Amounts = NDArray[np.float64]
-    Numbers = NDArray[np.int64]
+Amounts = NDArray[np.float64]
+Numbers = NDArray[np.int64]
 
 
 class Topology(Record):

@@ -8,19 +8,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
+from collections.abc import Mapping
 from functools import lru_cache
 from operator import itemgetter
-from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 from pydantic import Field
 
-from hypar.machine.topologies.base import Listed, Loads, Topology
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from hypar.machine.topologies.base import Amounts, Numbers, Traffic
+from hypar.machine.topologies.base import Amounts, Listed, Loads, Numbers, Topology, Traffic
 
 Device = Annotated[int, Field(ge=0, lt=2**20)]
 Ends = Annotated[list[Device], Field(min_length=2, max_length=2)]

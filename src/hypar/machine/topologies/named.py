@@ -14,18 +14,14 @@ long, ``dimension_ordered`` goes up and ``balanced`` sends half each way.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
-from hypar.machine.topologies.base import Loads, Topology, walked
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hypar.machine.topologies.base import Numbers, Traffic
+from hypar.machine.topologies.base import Loads, Numbers, Topology, Traffic, walked
 
 Rows = Annotated[int, Field(ge=1, lt=2**20)]
 Routing = Literal["dimension_ordered", "balanced"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field, field_validator
@@ -10,11 +10,9 @@ from pydantic import Field, field_validator
 from hypar.ops.base import VOLUME, Count, Facts, Op, Shape, Size, Sliding, Weighted, need
 from hypar.ops.dims import MADE, READ, DimName, Names, OneSized, Sized, prefixed
 from hypar.ops.nest import Projection
+from hypar.ops.run import Run
 from hypar.ops.tape import Var, product
 from hypar.ops.windows import Window, fits
-
-if TYPE_CHECKING:
-    from hypar.ops.run import Run
 
 
 class Linear(Weighted):

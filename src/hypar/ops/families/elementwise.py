@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from collections.abc import Callable
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -14,9 +15,6 @@ from hypar.ops.nest import Projection, Saved, Sum
 from hypar.ops.run import Run, uniform
 from hypar.ops.tape import Var
 from hypar.ops.windows import Window, fits
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def _above(x: Var) -> Var:

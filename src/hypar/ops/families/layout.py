@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -11,11 +11,9 @@ from pydantic import Field
 from hypar.ops.base import SEVERAL, VOLUME, Count, Facts, Op, Shape, Size, Sliding, need
 from hypar.ops.dims import KERNEL, LARGEST, Sized, prefixed
 from hypar.ops.nest import Projection, Saved, Sum
+from hypar.ops.run import Run
 from hypar.ops.tape import Var, product
 from hypar.ops.windows import Window, describe, fits
-
-if TYPE_CHECKING:
-    from hypar.ops.run import Run
 
 INDEX_BYTES = 8
 """Bytes of the index of a window's maximum, as in PyTorch."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, ClassVar, Literal
+from collections.abc import Collection
+from typing import ClassVar, Literal
 
 from hypar.ops.base import Facts, Op, Shape, Size, need
 from hypar.ops.dims import Names, OneName
@@ -11,9 +12,6 @@ from hypar.ops.nest import Saved, Sum
 from hypar.ops.run import Run, chosen, shares
 from hypar.ops.tape import Var, product
 from hypar.ops.windows import fits
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
 
 CHANNELS, EPSILON = ("channels",), 1e-5
 """The dim of trained numbers of an image; what is added to every variance, as PyTorch does by default."""

@@ -6,12 +6,8 @@ not of all levels together.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from hypar.planning.question import Answer, Question, Search, level_by_level
-
-if TYPE_CHECKING:
-    from hypar.solve.cost_graph import CostGraph, Solution
+from hypar.solve.cost_graph import CostGraph, Solution
 
 
 def run(question: Question) -> Answer:

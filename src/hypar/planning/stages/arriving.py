@@ -11,30 +11,24 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import itemgetter, mul
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+from hypar.machine.machine import Machine
+from hypar.machine.setting import Setting
+from hypar.network.nodes import PlanGraph, Tensor
 from hypar.planning.records import Leaf
-from hypar.planning.uneven.tree import Branching
+from hypar.planning.resolved import Resolved
+from hypar.planning.uneven.tree import Branch, Branching
 from hypar.schedule.lanes import crossing, placed, priced
-from hypar.schedule.tasks import Arrival, Entering
+from hypar.schedule.tasks import Arrival, Entering, Link
 from hypar.sharding.amounts.counted import SEAM, STAGE, crossed, received_between
 from hypar.sharding.amounts.cuts import Above
-from hypar.sharding.amounts.transfers import mapped, network_of, received
+from hypar.sharding.amounts.transfers import Between, Network, Part, mapped, network_of, received
 from hypar.sharding.conventions import MOVED, PAPER
 from hypar.sharding.placement import WHOLE, degrees, dim_of, grid, working
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from hypar.machine.machine import Machine
-    from hypar.machine.setting import Setting
-    from hypar.network.nodes import PlanGraph, Tensor
-    from hypar.planning.resolved import Resolved
-    from hypar.planning.uneven.tree import Branch
-    from hypar.schedule.tasks import Link
-    from hypar.sharding.amounts.transfers import Between, Network, Part
 
 T = TypeVar("T")
 

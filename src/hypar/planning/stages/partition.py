@@ -14,44 +14,35 @@ Memory counts weights, kept activations, the error with which the backward phase
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise, product
 from operator import itemgetter
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hypar.errors import MemoryLimitError
 from hypar.machine.work import fullest_share
-from hypar.network.nodes import saved_by
+from hypar.network.graph import LayerGraph
+from hypar.network.nodes import Kept, PlanNode, saved_by
 from hypar.plan.stages import FLUSHES
-from hypar.planning.chunks import run_node
+from hypar.planning.chunks import Ran, run_node
 from hypar.planning.fastest import MOST_TASKS
 from hypar.planning.question import question_of
+from hypar.planning.resolved import Resolved
 from hypar.planning.stages.running import Staging, kept_in_flight
-from hypar.planning.stages.spans import LayerBounds, given_bounds
-from hypar.schedule.lanes import priced
+from hypar.planning.stages.spans import CutSpan, CutSpans, LayerBounds, given_bounds
+from hypar.schedule.lanes import Lane, priced
 from hypar.schedule.memory import memory_of
+from hypar.schedule.tasks import Link
 from hypar.sharding.amounts.counted import received_inside
 from hypar.sharding.amounts.transfers import Sums, network_of, sends_back
 from hypar.sharding.conventions import FUSED, PAPER
-from hypar.sharding.placement import degrees
+from hypar.sharding.placement import Options, degrees
+from hypar.solve.edge import Costs
 from hypar.solve.partition import Partition, least_bottleneck, partition
 from hypar.units import format_bytes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
-
-    from hypar.network.graph import LayerGraph
-    from hypar.network.nodes import Kept, PlanNode
-    from hypar.planning.chunks import Ran
-    from hypar.planning.resolved import Resolved
-    from hypar.planning.stages.spans import CutSpan, CutSpans
-    from hypar.schedule.lanes import Lane
-    from hypar.schedule.tasks import Link
-    from hypar.sharding.placement import Options
-    from hypar.solve.edge import Costs
 
 MOST_COMBINATIONS = 4096
 """Largest number of joint choices that are tried for a layer; a layer with more has the bound 0."""

@@ -11,40 +11,32 @@ Guarantee: the same stages as if all candidates were divided, ties included.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from hypar.activity import count, tell
 from hypar.errors import HardwareError, OptionError
+from hypar.network.graph import LayerGraph
+from hypar.plan.plan import Plan
 from hypar.plan.request import BEST
 from hypar.plan.stages import FLUSHES, StageRecord, StagesRecord
 from hypar.planning.engine import timed
 from hypar.planning.pins import parse_pin
 from hypar.planning.question import load_search
-from hypar.planning.records import objective, pins_text, plan_of
-from hypar.planning.resolved import checked_microbatches, stages_of_each
+from hypar.planning.records import Node, objective, pins_text, plan_of
+from hypar.planning.resolved import Resolved, checked_microbatches, stages_of_each
 from hypar.planning.stages.partition import ROUNDING, divided, least_seconds, unfit
 from hypar.planning.stages.running import Staging, kept_in_flight, works_of
-from hypar.planning.stages.spans import spans_of, stage_ends
-from hypar.planning.uneven.planner import Planner
+from hypar.planning.stages.spans import CutSpan, CutSpans, Known, spans_of, stage_ends
+from hypar.planning.uneven.planner import Planner, Slot
 from hypar.planning.uneven.tree import Branching, splits_of
 from hypar.schedule.pipeline_orders import in_flight, staleness
-from hypar.sharding.tree import WHOLE_ARRAY
+from hypar.sharding.tree import WHOLE_ARRAY, Split
 from hypar.solve.solvers.base import load_solver
 from hypar.units import exact_number
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from hypar.network.graph import LayerGraph
-    from hypar.plan.plan import Plan
-    from hypar.planning.records import Node
-    from hypar.planning.resolved import Resolved
-    from hypar.planning.stages.spans import CutSpan, CutSpans, Known
-    from hypar.planning.uneven.planner import Slot
-    from hypar.sharding.tree import Split
 
 MULTIPLES = (1, 2, 4, 8)
 """Numbers of microbatches per stage that are tried."""

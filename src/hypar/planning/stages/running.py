@@ -7,36 +7,28 @@ adds up the gradients of the embedding in the first stage and of the head in the
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import accumulate, chain
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from hypar.machine.machine import DeviceGroup
-from hypar.plan.stages import stage_name
+from hypar.network.nodes import Tensor
+from hypar.plan.stages import StagesRecord, stage_name
 from hypar.planning.chunks import run_node
 from hypar.planning.records import Node
+from hypar.planning.resolved import Resolved
 from hypar.planning.stages.arriving import Outer, places_for
-from hypar.schedule.lanes import StagePlace, priced
-from hypar.schedule.pipeline_orders import Schedule, in_flight, moments
+from hypar.planning.stages.spans import CutSpan
+from hypar.planning.uneven.tree import Branch
+from hypar.schedule.lanes import Pieces, StagePlace, priced
+from hypar.schedule.pipeline_orders import Moment, Schedule, Work, in_flight, moments
 from hypar.schedule.stages import StageWork, StepWork
-from hypar.schedule.tasks import Arrival, Entering
-from hypar.sharding.amounts.counted import SEAM, received_between
+from hypar.schedule.tasks import Arrival, Entering, Tied
+from hypar.sharding.amounts.counted import SEAM, Received, received_between
 from hypar.sharding.amounts.transfers import between_of, parts_of_weight
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from hypar.network.nodes import Tensor
-    from hypar.plan.stages import StagesRecord
-    from hypar.planning.resolved import Resolved
-    from hypar.planning.stages.spans import CutSpan
-    from hypar.planning.uneven.tree import Branch
-    from hypar.schedule.lanes import Pieces
-    from hypar.schedule.pipeline_orders import Moment, Work
-    from hypar.schedule.tasks import Tied
-    from hypar.sharding.amounts.counted import Received
-    from hypar.sharding.placement import Options
+from hypar.sharding.placement import Options
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

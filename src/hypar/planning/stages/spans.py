@@ -10,46 +10,37 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise, product
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from hypar.errors import OptionError, TableLimitError, shown, suggestion
-from hypar.network.nodes import PlanGraph, block_of
+from hypar.machine.machine import DeviceGroup, Machine
+from hypar.network.graph import LayerGraph
+from hypar.network.nodes import PlanGraph, Tensor, block_of
+from hypar.plan.plan import Plan
 from hypar.plan.stages import FLUSHES
 from hypar.planning.folding import counted_from, kinds_of
 from hypar.planning.pins import parse_pin
 from hypar.planning.question import setting_for
 from hypar.planning.records import Leaf
+from hypar.planning.resolved import Resolved
 from hypar.planning.stages.arriving import Outer, StageDevices, entering, link_of, places_for
 from hypar.planning.uneven.planner import Planner
-from hypar.planning.uneven.tree import stored_branch
-from hypar.schedule.lanes import StagePlace
+from hypar.planning.uneven.tree import Branch, stored_branch
+from hypar.schedule.lanes import Lane, StagePlace
 from hypar.schedule.memory import memory_of
 from hypar.schedule.stages import StageWork, part_of
-from hypar.schedule.tasks import TaskList
+from hypar.schedule.tasks import PartTasks, TaskList
 from hypar.schedule.timeline import run
-from hypar.sharding.amounts.transfers import sends_back
+from hypar.sharding.amounts.transfers import Network, sends_back
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.tree import MOST_DEVICES, WHOLE_ARRAY
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from hypar.machine.machine import DeviceGroup, Machine
-    from hypar.network.graph import LayerGraph
-    from hypar.network.nodes import Tensor
-    from hypar.plan.plan import Plan
-    from hypar.planning.resolved import Resolved
-    from hypar.planning.uneven.tree import Branch
-    from hypar.schedule.lanes import Lane
-    from hypar.schedule.tasks import PartTasks
-    from hypar.sharding.amounts.transfers import Network
-    from hypar.solve.edge import Costs
-
+from hypar.solve.edge import Costs
 
 MOST_LAYERS = 256
 """Largest number of layers before each of which a stage may begin; of more of them only the first one of each block."""

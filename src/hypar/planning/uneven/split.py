@@ -15,31 +15,24 @@ weights. The result is the best assignment found: never worse than the common sh
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from hypar.sharding.amounts.factors import Offered
-from hypar.sharding.placement import dim_of
+from hypar.costs.base import GroupRates
+from hypar.network.nodes import PlanGraph
+from hypar.sharding.amounts.counted import Received, State
+from hypar.sharding.amounts.factors import Offered, Taken
+from hypar.sharding.placement import Options, dim_of
 from hypar.solve.balance import balance, linear, times_at
-from hypar.solve.cost_graph import CostGraph, structure_of
+from hypar.solve.cost_graph import CostGraph, Structure, structure_of
+from hypar.solve.solvers.base import Solver
 
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from hypar.costs.base import GroupRates
-    from hypar.network.nodes import PlanGraph
-    from hypar.sharding.amounts.counted import Received, State
-    from hypar.sharding.amounts.factors import Taken
-    from hypar.sharding.placement import Options
-    from hypar.solve.cost_graph import Structure
-    from hypar.solve.solvers.base import Solver
-
-    Array = NDArray[np.float64]
+Array = NDArray[np.float64]
 
 Assignment = tuple[int, ...]
 """One option for each layer."""

@@ -26,14 +26,11 @@ from __future__ import annotations
 
 import math
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypar.files.yaml_file import format_yaml
 from hypar.ops.windows import Window
-from hypar.studies.pieces import Entry
-
-if TYPE_CHECKING:
-    from hypar.studies.pieces import Problem
+from hypar.studies.pieces import Entry, Problem
 
 CONVOLUTION = (
     "Layer name, IFMAP Height, IFMAP Width, Filter Height, Filter Width, Channels, Num Filter, Strides,"

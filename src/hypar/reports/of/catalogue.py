@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import singledispatch
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypar.document import Column, Document, Note, Table
 from hypar.errors import few
 from hypar.machine.machine import Machine, machine_numbers, machine_summary
 from hypar.machine.profiles import Profile
+from hypar.network.graph import LayerGraph
 from hypar.ops.windows import describe
 from hypar.planning.resolved import follows
+from hypar.planning.strategies.base import Strategy
 from hypar.reports.words import grouped
 from hypar.sharding.conventions import DIRECT
 from hypar.studies.pieces import Exported
 from hypar.units import format_bytes, format_count, format_seconds
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from hypar.network.graph import LayerGraph
-    from hypar.planning.strategies.base import Strategy
-
-    _Own = tuple[Column, Callable[[Any], Any]]
+_Own = tuple[Column, Callable[[Any], Any]]
 
 Rows = list[dict[str, Any]]
 

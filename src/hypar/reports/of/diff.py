@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from hypar.document import Column, Document, Note, Table
 from hypar.errors import HyparError
 from hypar.plan.diff import Change, alike
+from hypar.plan.plan import Plan
 from hypar.planning.resolved import cost_convention, score_convention
 from hypar.reports.text import faster_than
 from hypar.reports.words import TOTALS, fold, grouped, headline, levels_of, on_machine
+from hypar.studies.check import Verdict
 from hypar.units import amount
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from hypar.plan.plan import Plan
-    from hypar.studies.check import Verdict
 
 OF_LAYERS = {"choice": "choices", "cut": "choices", "layer": "layers", "stage": "stages"}
 """The tables of differences of single layers, by their names."""

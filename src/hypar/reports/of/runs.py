@@ -6,9 +6,10 @@ Each has the answer over what fits, a row of data for each run, and a table of t
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial, singledispatch
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypar.document import Column, Document, Note, Table, Tone
 from hypar.planning.resolved import BASELINE
@@ -20,9 +21,6 @@ from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.studies.alternatives import Exploration
 from hypar.studies.grid import Comparison, Run, Runs, Sweep
 from hypar.units import exact_number, format_bytes, format_gain, format_seconds
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 SHOWN, ALIKE = 10, 1e-3
 """Points of an exploration that are shown unless more are asked for; and the difference of times that makes strategies alike."""

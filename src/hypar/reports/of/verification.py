@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from hypar.document import Column, Document, Note, Table
 from hypar.errors import few
 from hypar.execution.verify import TOLERANCE, Verification
 from hypar.sharding.conventions import PAPER
-from hypar.studies.verify import Received
+from hypar.studies.verify import Held, Received, Transfer, Verified
 from hypar.units import exact_number
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from hypar.studies.verify import Held, Transfer, Verified
 
 _BYTES = tuple(Column(f"{by}_bytes", by, "whole") for by in ("planned", "counted", "moved"))
 _RECEIVED = (Column("level"), Column("tensor"), *_BYTES)

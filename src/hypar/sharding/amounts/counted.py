@@ -5,14 +5,17 @@ All groups of an uneven split together receive what an even level whose factors 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import zip_longest
 from operator import mul
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from hypar.network.nodes import PlanGraph
+from hypar.ops.nest import Nest
 from hypar.sharding.amounts.cuts import Above, Cuts, ratios
 from hypar.sharding.amounts.factors import (
     Offered,
@@ -35,7 +38,14 @@ from hypar.sharding.amounts.factors import (
 from hypar.sharding.amounts.transfers import (
     RESIDUE,
     SHARED,
+    Between,
     Factors,
+    Image,
+    Network,
+    Part,
+    Parts,
+    Products,
+    Sums,
     mapped,
     network_of,
     phase_of,
@@ -43,16 +53,18 @@ from hypar.sharding.amounts.transfers import (
     windowed,
 )
 from hypar.sharding.dims import SPATIAL
-from hypar.sharding.placement import COPIES, WHOLE, WHOLE_LAYER, LocalSizes, layout, levels_of, working
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hypar.network.nodes import PlanGraph
-    from hypar.ops.nest import Nest
-    from hypar.sharding.amounts.transfers import Between, Image, Network, Part, Parts, Products, Sums
-    from hypar.sharding.placement import Level, Options
-    from hypar.solve.edge import Costs
+from hypar.sharding.placement import (
+    COPIES,
+    WHOLE,
+    WHOLE_LAYER,
+    Level,
+    LocalSizes,
+    Options,
+    layout,
+    levels_of,
+    working,
+)
+from hypar.solve.edge import Costs
 
 SEAM = -1
 """In place of a level: the stages, whose parts have one end of a tensor each."""

@@ -7,24 +7,20 @@ says how they meet. Amounts are products of factors of equal shares without wind
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial, reduce
 from operator import mul
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hypar.sharding.amounts.transfers import EVERY_ROW, OUTERMOST, Factors, Image, Rows, before, mapped
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.placement import COPIES, IDLE, TINY, Numbers
+from hypar.solve.edge import Costs
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from hypar.solve.edge import Costs
-
-    Mask = NDArray[np.bool_]
+Mask = NDArray[np.bool_]
 
 
 Shares = tuple[float, ...]

@@ -8,28 +8,41 @@ of which each divides one dim, as if these were levels.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable
 from functools import lru_cache, reduce
 from itertools import product
 from operator import and_, mul, or_
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hypar.ops.nest import IN_GROUP, Nest
 from hypar.sharding.amounts.cuts import Above, Cuts, Digit, Digits, Shares, change, ratios, unequal
-from hypar.sharding.amounts.transfers import Between, Factors, fraction_read, image_of, mapped, names_at
+from hypar.sharding.amounts.transfers import (
+    Between,
+    Factors,
+    Image,
+    Sums,
+    fraction_read,
+    image_of,
+    mapped,
+    names_at,
+)
 from hypar.sharding.conventions import CODE, COLLECTIVES, Codes
 from hypar.sharding.dims import SPATIAL
-from hypar.sharding.placement import COPIES, IDLE, Choice, Options, digits_of, dim_of, layout, terms
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
-
-    from numpy.typing import NDArray
-
-    from hypar.sharding.amounts.transfers import Image, Sums
-    from hypar.sharding.placement import LocalSizes
-    from hypar.solve.edge import Costs
+from hypar.sharding.placement import (
+    COPIES,
+    IDLE,
+    Choice,
+    LocalSizes,
+    Options,
+    digits_of,
+    dim_of,
+    layout,
+    terms,
+)
+from hypar.solve.edge import Costs
 
 Taken = tuple["Choice", Shares]
 """The choice of a layer, with the shares of all groups that work."""

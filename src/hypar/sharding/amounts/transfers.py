@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, reduce
 from operator import add
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,13 +24,8 @@ from hypar.ops.nest import IN_GROUP, Nest
 from hypar.ops.windows import Window
 from hypar.sharding.conventions import CONVENTIONS, DIRECT, FUSED, PAPER
 from hypar.sharding.dims import SPATIAL
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from hypar.sharding.placement import Numbers
-    from hypar.solve.edge import Costs
-
+from hypar.sharding.placement import Numbers
+from hypar.solve.edge import Costs
 
 EVERY_ROW = Window(kernel=1)
 """The window of a place that reads its own row."""

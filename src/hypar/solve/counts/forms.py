@@ -6,28 +6,24 @@ which only some devices work at the innermost level, a group of its own: nothing
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hypar.solve.counts.states import Cells, Own, all_states
+from hypar.solve.edge import Costs, Indices
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+Numbers = NDArray[np.int8]
+Counts = NDArray[np.integer[Any]]
+Exponents = NDArray[Any] | Sequence[NDArray[Any]]
+"""An exponent for each group."""
 
-    from numpy.typing import NDArray
-
-    from hypar.solve.edge import Costs, Indices
-
-    Numbers = NDArray[np.int8]
-    Counts = NDArray[np.integer[Any]]
-    Exponents = NDArray[Any] | Sequence[NDArray[Any]]
-    """An exponent for each group."""
-
-    Ends = tuple[Exponents, Exponents]
-    """For each group how often producer and consumer take each option, with options last."""
+Ends = tuple[Exponents, Exponents]
+"""For each group how often producer and consumer take each option, with options last."""
 
 EVERYWHERE = -1
 """The class of an option with which every device has the whole tensor."""

@@ -18,33 +18,25 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hypar.solve.cost_graph import CostGraph
-from hypar.solve.counts.forms import EVERYWHERE, pair_costs
-from hypar.solve.counts.states import ROUNDING, splits
-from hypar.solve.edge import Edge
-from hypar.solve.minsum import min_sum, solved
+from hypar.solve.counts.forms import EVERYWHERE, CountGraph, Numbers, pair_costs
+from hypar.solve.counts.states import ROUNDING, Cells, splits
+from hypar.solve.edge import Costs, Edge, Indices
+from hypar.solve.minsum import Solved, min_sum, solved
+from hypar.solve.order import Block, Ends
 from hypar.solve.solvers.named import Messages
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+Kept = slice | NDArray[np.bool_]
 
-    from numpy.typing import NDArray
-
-    from hypar.solve.counts.forms import CountGraph, Numbers
-    from hypar.solve.counts.states import Cells
-    from hypar.solve.edge import Costs, Indices
-    from hypar.solve.minsum import Solved
-    from hypar.solve.order import Block, Ends
-
-    Kept = slice | NDArray[np.bool_]
-
-    Classes = tuple[tuple[int, ...], tuple[int, ...]]
-    """The class of each option of an end of a tensor, and the options that stay."""
+Classes = tuple[tuple[int, ...], tuple[int, ...]]
+"""The class of each option of an end of a tensor, and the options that stay."""
 
 STEPS = (2**14, 2**17, 2**20, 2**21)
 """Most pairs of states of a tensor whose costs are computed, step by step: those of few leave fewer for the others."""

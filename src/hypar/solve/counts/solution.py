@@ -9,28 +9,22 @@ the optimum.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from functools import lru_cache, reduce
 from itertools import combinations_with_replacement, islice
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from hypar.solve.cost_graph import structure_of
-from hypar.solve.counts.forms import further_costs, priced
+from hypar.solve.counts.forms import CountGraph, Numbers, further_costs, priced
 from hypar.solve.counts.pivots import STEPS, Chain, Relaxed, ordered
 from hypar.solve.counts.states import MOST_LEVELS, ROUNDING, number_of_states
-from hypar.solve.limits import ENTRY_BYTES, checkpoint
-from hypar.solve.minsum import Solved, min_sum
+from hypar.solve.edge import Costs, Indices
+from hypar.solve.limits import ENTRY_BYTES, Budget, checkpoint
+from hypar.solve.minsum import MinSum, Solved, min_sum
 from hypar.solve.order import blocks_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from hypar.solve.counts.forms import CountGraph, Numbers
-    from hypar.solve.edge import Costs, Indices
-    from hypar.solve.limits import Budget
-    from hypar.solve.minsum import MinSum
 
 AT_ONCE = 16
 """Sets of levels that are tried at once."""

@@ -8,22 +8,18 @@ such coefficient is negative, so that the least of every tier is a bound of thei
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, reduce
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from typing import Any
+from hypar.solve.edge import Costs
 
-    from numpy.typing import NDArray
-
-    from hypar.solve.edge import Costs
-
-    Numbers = NDArray[np.int8]
-    Counts = NDArray[np.integer[Any]]
+Numbers = NDArray[np.int8]
+Counts = NDArray[np.integer[Any]]
 
 
 def number_of_states(depths: tuple[int, ...], offered: tuple[tuple[int, ...], ...]) -> int:

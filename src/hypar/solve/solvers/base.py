@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from hypar.errors import TableLimitError
 from hypar.registry import load_plugin, own_plugins
-from hypar.solve.limits import ENTRY_BYTES
+from hypar.solve.cost_graph import CostGraph, Solution, Structure
+from hypar.solve.limits import ENTRY_BYTES, Budget
 from hypar.solve.minsum import min_sum
 from hypar.units import format_bytes
-
-if TYPE_CHECKING:
-    from hypar.solve.cost_graph import CostGraph, Solution, Structure
-    from hypar.solve.limits import Budget
 
 STORED_LIMIT = 2**28
 """Limit of table entries held at once: 2 GiB of 64-bit numbers."""

@@ -37,26 +37,21 @@ Cost: a sweep minimises over every edge once, digit by digit; sweeps end with th
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from hypar.errors import ProblemError
-from hypar.solve.cost_graph import Solution
-from hypar.solve.edge import entries_computed
+from hypar.solve.cost_graph import CostGraph, Link, Solution, Structure
+from hypar.solve.edge import Costs, Edge, entries_computed
 from hypar.solve.limits import ENTRIES_PER_S, Budget, checkpoint
 from hypar.solve.minsum import optimum
 from hypar.solve.solvers.base import Solver, Tables, require_tables, tables_of
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from hypar.solve.cost_graph import CostGraph, Link, Structure
-    from hypar.solve.edge import Costs, Edge
-
-    Assignment = tuple[int, ...]
+Assignment = tuple[int, ...]
 
 TURNS = 4
 """Rounds, and sweeps of exchanges, that a search takes at least, about."""
