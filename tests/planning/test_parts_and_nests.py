@@ -13,7 +13,7 @@ from hypar.planning.replay import run_plan
 from hypar.planning.resolved import Resolved
 from hypar.planning.stages.partition import held_in
 from hypar.planning.stages.planner import stored_stages
-from hypar.schedule.lanes import BETWEEN_STAGES
+from hypar.sharding.amounts.counted import SEAM
 from hypar.sharding.conventions import PAPER
 from tests.estimates import estimated_s
 from tests.heterogeneous import group, groups_of, kind, write_machine
@@ -161,7 +161,7 @@ def test_stages_inside_levels_of_equal_groups_receive_as_on_identical_devices(tm
     kinds = {"whole": kind(devices=8), **{name: kind(devices=4) for name in "ab"}}
     halves = write_machine(tmp_path, kinds, [group(f"{name}.yaml") for name in "ab"])
     plans = (on_groups(file, strategy="dp", array=(2, 2, "s2")) for file in (halves, tmp_path / "whole.yaml"))
-    steps = [[own for own in run_plan(plan).step.pieces if own.level == BETWEEN_STAGES] for plan in plans]
+    steps = [[own for own in run_plan(plan).step.pieces if own.level == SEAM] for plan in plans]
     received = [[(own.seconds, own.num_bytes) for own in pieces] for pieces in steps]
     assert received[0] == received[1] != []
 

@@ -12,7 +12,7 @@ from hypar.network.graph import load_model as built
 from hypar.planning.replay import run_plan
 from hypar.planning.resolved import Resolved
 from hypar.planning.stages.planner import stored_stages
-from hypar.schedule.lanes import BETWEEN_STAGES
+from hypar.sharding.amounts.counted import SEAM
 from hypar.sharding.conventions import PAPER
 from tests.kit import names_of
 from tests.planning.parts import scored, staged
@@ -56,7 +56,7 @@ def three_users() -> LayerGraph:
 def exchanged(plan: Plan, graph: LayerGraph) -> list[Piece]:
     """The transfers of gradients between stages in one step."""
     every = run_plan(plan, model=graph).step.pieces
-    return [piece for piece in every if piece.level == BETWEEN_STAGES and piece.phase == "gradient"]
+    return [piece for piece in every if piece.level == SEAM and piece.phase == "gradient"]
 
 
 def assert_counted(plan: Plan, graph: LayerGraph) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hypar import LayerGraph, load_machine, plan_model
 from hypar.planning.replay import run_plan
-from hypar.schedule.lanes import BETWEEN_STAGES
+from hypar.sharding.amounts.counted import SEAM
 from tests.effort import examples
 from tests.heterogeneous import group, groups_of, kind, machines, networks, write_machine, written
 from tests.kit import names_of
@@ -174,7 +174,7 @@ def test_a_stage_sends_a_tensor_once_to_each_replica() -> None:
         ran = run_plan(
             plan_model("lenet-c", batch=batch, hardware=machine, microbatches=2, strategy="dp", **asked)
         )
-        sent.append([own.seconds for own in ran.step.pieces if own.level == BETWEEN_STAGES])
+        sent.append([own.seconds for own in ran.step.pieces if own.level == SEAM])
     assert sent[0] == pytest.approx(sent[1])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -16,8 +17,6 @@ from hypar.plan.parameter import ARRAY, HEADINGS, MACHINE, NETWORK, OTHER, OUTPU
 from hypar.registry import data_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
     from hypar.plan.records import Score
 
     Options = Callable[[], Iterable[Parameter]]

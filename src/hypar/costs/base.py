@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
@@ -11,21 +12,18 @@ import numpy as np
 
 from hypar.errors import OptionError
 from hypar.machine.setting import Rates, Setting, group_seconds, time_rates
+from hypar.network.nodes import Kept, PlanNode
 from hypar.network.training import AS_USUAL, Training
+from hypar.ops.nest import Nest
 from hypar.registry import load_plugin
 from hypar.sharding.conventions import PAPER
-from hypar.sharding.placement import Choice, Options, dim_of
+from hypar.sharding.placement import Choice, Level, LocalSizes, Options, dim_of
+from hypar.solve.edge import Costs
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from hypar.machine.machine import DeviceGroup, Machine
     from hypar.machine.profiles import Profile
-    from hypar.network.nodes import Kept, PlanNode
-    from hypar.ops.nest import Nest
-    from hypar.sharding.placement import Level, LocalSizes
-    from hypar.solve.edge import Costs
 
 CONTEXT = ("machine", "optimizer", "profile", "convention", "prices", "training")
 """Names of the fields that a cost may have besides its parameters."""

@@ -28,14 +28,14 @@ import numpy as np
 from hypar.costs.base import Cost, GroupRates, Time
 from hypar.errors import OptionError, suggestion
 from hypar.machine.setting import Rates, even_rates, time_rates
+from hypar.network.nodes import PlanNode
 from hypar.sharding.conventions import DIRECT, PAPER
+from hypar.sharding.placement import Level, LocalSizes, Options
+from hypar.solve.edge import Costs
 
 if TYPE_CHECKING:
     from hypar.machine.machine import DeviceGroup
     from hypar.machine.profiles import Profile
-    from hypar.network.nodes import PlanNode
-    from hypar.sharding.placement import Level, LocalSizes, Options
-    from hypar.solve.edge import Costs
 
 MOST_WEIGHT = 10**6
 """Largest weight of a byte between layers."""

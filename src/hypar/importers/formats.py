@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -18,8 +18,6 @@ from hypar.errors import HyparError, ModelError, OptionError, UnknownNameError, 
 from hypar.ops.base import LARGEST_SIZE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from hypar.importers.imported import Imported
 
 

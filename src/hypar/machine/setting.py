@@ -12,19 +12,17 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from hypar.machine.work import LayerTime
+from hypar.network.graph import LayerGraph
 from hypar.network.training import AS_USUAL, Formats, Training, formats_of
-from hypar.ops.nest import PHASES
+from hypar.ops.nest import PHASES, Nest
 from hypar.sharding.conventions import COLLECTIVES, PAPER
 from hypar.sharding.placement import divided_einsum
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from hypar.machine.machine import Machine
-    from hypar.machine.work import LayerTime
-    from hypar.network.graph import LayerGraph
-    from hypar.ops.nest import Nest
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import wraps
@@ -18,10 +19,11 @@ from hypar.machine.work import is_step_table
 from hypar.network.graph import LayerGraph, load_model
 from hypar.network.nodes import computed_again
 from hypar.network.training import ANYWHERE, RECOMPUTED
+from hypar.plan.plan import Plan
 from hypar.plan.records import Origin, remember
 from hypar.plan.request import BEST, GRAPHS, PARAMETERS, Request
 from hypar.planning.pins import parse_pin
-from hypar.planning.question import ask, load_search
+from hypar.planning.question import Answer, Question, ask, load_search
 from hypar.planning.refusals import require_together
 from hypar.planning.resolved import (
     Resolved,
@@ -35,6 +37,7 @@ from hypar.planning.resolved import (
 )
 from hypar.planning.searches.joint import COUNTS, priced
 from hypar.planning.uneven.planner import Planner
+from hypar.planning.uneven.tree import Branch
 from hypar.registry import data_names, plugin_names
 from hypar.sharding.placement import primes
 from hypar.sharding.tree import WHOLE_ARRAY
@@ -42,12 +45,7 @@ from hypar.solve.limits import DEFAULT_BYTES, DEFAULT_S, UNLIMITED, Limits
 from hypar.solve.solvers.base import load_solver
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from hypar.machine.machine import Machine
-    from hypar.plan.plan import Plan
-    from hypar.planning.question import Answer, Question
-    from hypar.planning.uneven.tree import Branch
 
 USUAL = {"schedule": "1f1b", "balance": "time", "zero": 0, "recompute": RECOMPUTED[0]}
 """Options that a command does not say: usual in stages, and refused without, or how steps usually train."""

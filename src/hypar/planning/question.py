@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import compress
@@ -12,27 +13,24 @@ from hypar.activity import INTERRUPTIBLE
 from hypar.costs.base import Cost, load_cost
 from hypar.costs.graphs.tables import Tables, structure
 from hypar.machine.setting import Setting
+from hypar.network.graph import LayerGraph
+from hypar.network.nodes import PlanGraph, PlanNode
+from hypar.ops.nest import Nest
 from hypar.planning.pins import Pin, apply_pins, parse_pin
+from hypar.planning.resolved import Resolved
 from hypar.registry import load_plugin
 from hypar.sharding.amounts.counted import State, outermost
 from hypar.sharding.conventions import DIRECT, PAPER
 from hypar.sharding.dims import BATCH
 from hypar.sharding.placement import TINY, WHOLE, Choice, Level, Options, levels_of
-from hypar.sharding.space import Space, fitting, parse_space, runs, shards_left
+from hypar.sharding.space import Sizes, Space, fitting, parse_space, runs, shards_left
+from hypar.solve.cost_graph import CostGraph, Structure
 from hypar.solve.limits import Cut, Limits, OutOfTime, timed
 from hypar.solve.solvers.base import Solver, cheapest, load_solver
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
     from hypar.costs.graphs.counted import Counted
     from hypar.machine.machine import Machine
-    from hypar.network.graph import LayerGraph
-    from hypar.network.nodes import PlanGraph, PlanNode
-    from hypar.ops.nest import Nest
-    from hypar.planning.resolved import Resolved
-    from hypar.sharding.space import Sizes
-    from hypar.solve.cost_graph import CostGraph, Structure
 
 T = TypeVar("T")
 

@@ -4,31 +4,29 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from hypar.costs.base import parameters_of
+from hypar.network.graph import LayerGraph
+from hypar.network.nodes import PlanGraph
 from hypar.network.training import AS_USUAL
 from hypar.ops.dims import in_order
 from hypar.plan.plan import SCHEMA, Plan
 from hypar.plan.records import CostRecord, LimitsRecord, ModelRecord, ProfileRecord, TrainingRecord
+from hypar.planning.pins import Pin
 from hypar.planning.question import Answer, Question, cost_of, load_search
 from hypar.planning.resolved import AS_ASKED, Resolved
+from hypar.schedule.lanes import Ends, Lane, Lanes
+from hypar.sharding.amounts.counted import State
 from hypar.sharding.conventions import PAPER
-from hypar.sharding.tree import WHOLE_ARRAY
+from hypar.sharding.placement import Level, Options
+from hypar.sharding.tree import WHOLE_ARRAY, Split
 from hypar.units import exact_number, format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from hypar.network.graph import LayerGraph
-    from hypar.network.nodes import PlanGraph
-    from hypar.planning.pins import Pin
-    from hypar.schedule.lanes import Ends, Lane, Lanes
     from hypar.schedule.stages import StepWork
-    from hypar.sharding.amounts.counted import State
-    from hypar.sharding.placement import Level, Options
-    from hypar.sharding.tree import Split
 
 
 class Node(ABC):

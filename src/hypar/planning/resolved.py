@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from hypar.costs.base import load_cost
 from hypar.errors import HardwareError, OptionError, shown
+from hypar.network.graph import LayerGraph
+from hypar.network.nodes import PlanGraph
 from hypar.network.training import Training, formats_of
+from hypar.plan.plan import Plan
 from hypar.plan.records import CHUNKS, Chunks, Manner, Operators, Score, of_score
-from hypar.plan.request import BEST, checked
+from hypar.plan.request import BEST, Request, checked
 from hypar.plan.stages import FLUSHES, INTERLEAVED
 from hypar.planning.strategies.base import load_strategy
 from hypar.registry import plugin_names
@@ -22,14 +26,8 @@ from hypar.sharding.tree import MOST_DEVICES, WHOLE_ARRAY
 from hypar.solve.limits import UNLIMITED, Limits
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
-    from hypar.network.graph import LayerGraph
-    from hypar.network.nodes import PlanGraph
-    from hypar.plan.plan import Plan
-    from hypar.plan.request import Request
 
     Ways = tuple[int, ...]
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hypar.document import Column, Note, Span, Table, Timeline
+from hypar.plan.plan import Plan
+from hypar.plan.records import GroupScore, Score
+from hypar.plan.stages import StagesRecord
 from hypar.planning.resolved import score_convention
 from hypar.reports import words
 from hypar.reports.text import faster_than
@@ -16,11 +20,6 @@ from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from hypar.plan.plan import Plan
-    from hypar.plan.records import GroupScore, Score
-    from hypar.plan.stages import StagesRecord
     from hypar.planning.replay import ScoredStep
     from hypar.studies.step import StepRows, StepTask
 

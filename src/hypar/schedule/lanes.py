@@ -6,31 +6,27 @@ A piece is a computation or a transfer, as choices make something move: some sec
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, lru_cache
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from hypar.network.nodes import block_of, computed_again
-from hypar.network.training import GATHERED
-from hypar.ops.nest import PHASES
+from hypar.machine.setting import Setting
+from hypar.machine.work import LayerTime
+from hypar.network.nodes import PlanGraph, Tensor, block_of, computed_again
+from hypar.network.training import GATHERED, Formats
+from hypar.ops.nest import PHASES, Nest
 from hypar.schedule.pipeline_orders import ALONE, Moment
+from hypar.schedule.record import Again, Op
 from hypar.sharding.amounts.counted import SEAM, Received, State, outermost, received_between, received_inside
+from hypar.sharding.amounts.cuts import Above
+from hypar.sharding.amounts.transfers import Between, Part, Sums
 from hypar.sharding.layout import GroupShare
 from hypar.sharding.placement import Options, degrees, working
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
     from hypar.machine.links import LevelLink
     from hypar.machine.machine import DeviceGroup
-    from hypar.machine.setting import Setting
-    from hypar.machine.work import LayerTime
-    from hypar.network.nodes import PlanGraph, Tensor
-    from hypar.network.training import Formats
-    from hypar.ops.nest import Nest
-    from hypar.schedule.record import Again, Op
-    from hypar.sharding.amounts.cuts import Above
-    from hypar.sharding.amounts.transfers import Between, Part, Sums
 
 T = TypeVar("T")
 
@@ -43,13 +39,10 @@ WEIGHT = "weight"
 COMMUNICATION = "communication"
 """The kind of transfers."""
 
-BETWEEN_STAGES = SEAM
-"""In place of a level: the transfers between stages."""
-
 
 def level_name(level: int) -> str:
-    """Return the name of a level, as ``H1``; of ``BETWEEN_STAGES`` it is ``stages``."""
-    return "stages" if level == BETWEEN_STAGES else f"H{level + 1}"
+    """Return the name of a level, as ``H1``; of ``SEAM`` it is ``stages``."""
+    return "stages" if level == SEAM else f"H{level + 1}"
 
 
 class Piece(NamedTuple):
@@ -63,7 +56,7 @@ class Piece(NamedTuple):
         kind: its kind, for sums of time: the phase that it computes, ``update``, or ``communication``.
         phase: the phase that it belongs to, also of a transfer.
         collective: the collective of a transfer; empty for all else.
-        level: the level of a transfer, 0 for the outermost; ``BETWEEN_STAGES``.
+        level: the level of a transfer, 0 for the outermost; ``SEAM``.
         link_bytes: bytes that its link brings: each subgroup of a group receives them.
         num_bytes: bytes that all devices receive.
         link: the link; None for computation, and between stages of the same devices.

@@ -9,32 +9,26 @@ sums that they need, or else by the terms that they have.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise, repeat, zip_longest
 from operator import mul
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hypar.network.nodes import PlanGraph, Tensor, computed_again, kept_in_shards, kept_with_graph
-from hypar.network.training import AS_USUAL
+from hypar.network.training import AS_USUAL, Formats
 from hypar.program.fragments import Fragment, following, gathered_again, gradient_of, rest_of
-from hypar.program.holding import grids
+from hypar.program.holding import Holding, Transfer, grids
+from hypar.schedule.lanes import Ends, Lane
 from hypar.schedule.lifetimes import Arrays, Bytes, Course, StepOp, ops_of
+from hypar.schedule.record import Buckets, Gather
 from hypar.sharding.conventions import MOVED, PAPER
+from hypar.sharding.layout import Grid
 from hypar.sharding.placement import WHOLE, Options
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from hypar.network.training import Formats
-    from hypar.program.holding import Holding, Transfer
-    from hypar.schedule.lanes import Ends, Lane
-    from hypar.schedule.record import Buckets, Gather
-    from hypar.sharding.layout import Grid
-
 
 MANY = 2**14
 """Samples of a mini-batch above which those that devices have together count as one."""
@@ -181,10 +175,9 @@ def _held_by(
                 gathered = added if rest.even else arriving(rest.gathered, whole)
                 most = max(most, formats.weight * largest_together([gathered]))
                 name = part.graph.layers[at].name
-                if zero > 1:
-                    weights[name, "gradient"] = (formats.gradient * gradient.have.elements).astype(float)
-                if zero > 2:
-                    weights[name, "weight"] = (formats.weight * gradient.need.elements).astype(float)
+                held = (("gradient", gradient.have), ("weight", gradient.need))
+                for kind, own in held[: zero - 1]:
+                    weights[name, kind] = (getattr(formats, kind) * own.elements).astype(float)
             each = np.broadcast_arrays(*kept, *[some if zero > stage else alone for stage in (2, 1, 0)])
             kept = np.array(each[:3]) + np.array(each[3:])
             gradients[part.first + at] = added

@@ -23,7 +23,6 @@ from hypar.network.nodes import PlanNode
 from hypar.ops.nest import PHASES
 from hypar.plan.records import GroupScore, Score
 from hypar.schedule.lanes import (
-    BETWEEN_STAGES,
     COMMUNICATION,
     PHASE,
     Crossing,
@@ -40,6 +39,7 @@ from hypar.schedule.pipeline_orders import Schedule
 from hypar.schedule.record import Buckets, Op, backward_of, record_of
 from hypar.schedule.tasks import Costed, Entering, PartTasks, Pipeline, Place, TaskList, Tied
 from hypar.schedule.timeline import Timeline
+from hypar.sharding.amounts.counted import SEAM
 from hypar.sharding.conventions import DIRECT, PAPER, SUMMED
 from hypar.sharding.placement import working
 from hypar.units import exact_number
@@ -103,7 +103,7 @@ class StageWork(NamedTuple):
         """Return the transfer of what comes from other stages, over a link yet without a name."""
         groups, received = tuple([lane.number for lane in self.lanes]), entering.from_stages
         collective = "all_reduce" if phase == PHASE else "send"
-        own = (groups, groups, "", entering.link_s, COMMUNICATION, phase, collective, BETWEEN_STAGES)
+        own = (groups, groups, "", entering.link_s, COMMUNICATION, phase, collective, SEAM)
         return Piece(*own, received, received, entering.outward)
 
 
@@ -137,7 +137,7 @@ class Step:
 
     def received(self, levels: int, *, stages: bool = False) -> dict[str, float]:
         """Sum the bytes that all devices receive at each level, and between stages if there are any."""
-        found = {level: list[float]() for level in range(BETWEEN_STAGES if stages else 0, levels)}
+        found = {level: list[float]() for level in range(SEAM if stages else 0, levels)}
         for piece in self.pieces:
             if piece.collective:
                 found[piece.level].append(piece.num_bytes)

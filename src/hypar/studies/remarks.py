@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hypar.document import Note
 from hypar.errors import InputError, TableLimitError, few
+from hypar.network.graph import LayerGraph
+from hypar.plan.plan import Plan
 from hypar.plan.records import SEARCHED, Score, origin_of
 from hypar.plan.request import BEST
 from hypar.planning.planner import follow, planned
@@ -19,11 +22,7 @@ from hypar.solve.solvers.base import load_solver
 from hypar.units import amount, format_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from hypar.machine.machine import Machine
-    from hypar.network.graph import LayerGraph
-    from hypar.plan.plan import Plan
 
 LEAST_SHOWN, CHEAP_ENTRIES, ANY_SHAPE = 1e-3, 2**22, "h_tree"
 """The least gain of a faster baseline that is remarked; the most table entries for which the joint optimum is computed beside

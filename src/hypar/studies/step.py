@@ -16,9 +16,10 @@ from hypar.network.graph import gradients_of
 from hypar.ops.nest import PHASES
 from hypar.plan.plan import Plan
 from hypar.planning.replay import ScoredStep, run_plan
-from hypar.schedule.lanes import BETWEEN_STAGES, COMMUNICATION, PHASE, WEIGHT, Piece, level_name
+from hypar.schedule.lanes import COMMUNICATION, PHASE, WEIGHT, Piece, level_name
 from hypar.schedule.memory import layers_of, memory_of
 from hypar.schedule.stages import Step, joules_of
+from hypar.sharding.amounts.counted import SEAM
 from hypar.sharding.tree import WHOLE_ARRAY
 
 Rows = list[dict[str, Any]]
@@ -45,7 +46,7 @@ class StepTask(NamedTuple):
 
     @property
     def level(self) -> int | None:
-        """The level of a transfer, 0 for the outermost or ``BETWEEN_STAGES``; None of any other task."""
+        """The level of a transfer, 0 for the outermost or ``SEAM``; None of any other task."""
         return self.piece.level if self.piece.collective else None
 
     @property
@@ -81,7 +82,7 @@ def task_names(
         group = piece.resource.removesuffix(OUTWARD)
         group = lanes[piece.groups[0]] if group == piece.resource else group
         of = " to ".join(dict.fromkeys((layers[place.first], layers[place.layer])))
-        inside = not piece.collective or piece.level != BETWEEN_STAGES
+        inside = not piece.collective or piece.level != SEAM
         words = (f"{group}:" * bool(group), of * inside, _what(piece), f"#{place.item + 1}" * staged)
         found.append(" ".join(filter(None, words)))
     return tuple(found)
@@ -90,7 +91,7 @@ def task_names(
 def _what(piece: Piece) -> str:
     if not piece.collective:
         return "synchronisation" if piece.kind == COMMUNICATION else piece.kind
-    if piece.level == BETWEEN_STAGES:
+    if piece.level == SEAM:
         return f"{piece.phase} from other stages"
     return f"{piece.phase} {piece.collective} {level_name(piece.level)}"
 
@@ -123,7 +124,7 @@ class StepRows:
     def parts(self) -> dict[str | int, Part]:
         """The part of each layer by its name, in topological order, then of each level by its number, the stages first."""
         ran, names, staged = self.ran, self.ran.plan.layers, self.ran.stages is not None
-        outermost = BETWEEN_STAGES if staged else 0
+        outermost = SEAM if staged else 0
         levels = range(outermost, outermost + len(ran.score.communication))
         known = {} if ran.score.energy is None else {"joules": 0.0}
         found = {place: defaultdict[str, float](float, known) for place in (*names, *levels)}
@@ -181,7 +182,7 @@ class StepRows:
         """The number of each ``stage``, from 1, what a device of it holds in bytes, and ``received`` from other stages."""
         if self.ran.stages is None:
             return []
-        between = [task.piece for task in self.tasks if task.level == BETWEEN_STAGES]
+        between = [task.piece for task in self.tasks if task.level == SEAM]
         sent = ([own.num_bytes for own in between if at in own.groups] for at in range(len(self.groups)))
         return [
             {"stage": number, **memory, "received": math.fsum(own)}
@@ -220,7 +221,7 @@ class StepRows:
 
 def _places(layer: str, level: int | None) -> tuple[str | int, ...]:
     """Return where bytes and joules belong: those of a transfer between stages to no layer."""
-    return (layer,) if level is None else (level,) if level == BETWEEN_STAGES else (layer, level)
+    return (layer,) if level is None else (level,) if level == SEAM else (layer, level)
 
 
 def score_layers(plan: Plan | str | Path, **asked: Any) -> Rows:

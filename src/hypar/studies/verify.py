@@ -38,9 +38,10 @@ from hypar.planning.resolved import Resolved, cost_convention, score_convention
 from hypar.planning.sources import machine_of, times_of, wrong_in
 from hypar.planning.uneven.tree import branch_of
 from hypar.program.lowering import Item, Program
-from hypar.schedule.lanes import BETWEEN_STAGES, WEIGHT, Piece, level_name
+from hypar.schedule.lanes import WEIGHT, Piece, level_name
 from hypar.schedule.lifetimes import Arrays
 from hypar.schedule.memory import layers_in_order
+from hypar.sharding.amounts.counted import SEAM
 from hypar.sharding.conventions import CONVENTIONS, DIRECT, FUSED, MOVED, PAPER
 from hypar.sharding.layout import Numbers
 from hypar.sharding.tree import Device, Level, Node, Stages
@@ -261,7 +262,7 @@ def _levels(plan: Plan, count: int) -> list[str]:
     if plan.stages is None or not plan.staged:
         return [*map(level_name, range(count))]
     outside = plan.stages.outside or 0
-    return [*map(level_name, (*range(outside), BETWEEN_STAGES, *range(outside, count - 1)))]
+    return [*map(level_name, (*range(outside), SEAM, *range(outside, count - 1)))]
 
 
 def _transfers(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from hypar.files.quantities import Count, Hertz, Sourced
 from hypar.files.validation import Record
@@ -13,9 +14,6 @@ from hypar.ops.nest import PHASES
 from hypar.ops.windows import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Self
-
     from hypar.machine.schema import Device
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache, lru_cache, partial
 from itertools import combinations, pairwise
@@ -22,18 +23,16 @@ import numpy as np
 from hypar.activity import tell
 from hypar.errors import TableLimitError
 from hypar.planning.question import Answer, Question, Search, costs_by_level, latest, load_search
+from hypar.sharding.placement import Options
 from hypar.solve.cost_graph import CostGraph, Solution, Structure
+from hypar.solve.edge import Indices
 from hypar.solve.limits import Budget, Limits
 from hypar.solve.solvers.base import FALLBACK, load_solver, require_tables
 from hypar.units import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from hypar.costs.graphs.counted import Counted
-    from hypar.sharding.placement import Options
     from hypar.solve.counts.solution import Found
-    from hypar.solve.edge import Indices
 
     Choices = tuple[Options, ...]
     Price = Callable[[Indices], Answer]

@@ -7,15 +7,20 @@ devices by the requested search, which decides all their levels.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from hypar.costs.graphs.tables import structure
 from hypar.errors import MemoryLimitError, OptionError, TableLimitError
-from hypar.planning.pins import apply_pins
+from hypar.network.graph import LayerGraph
+from hypar.network.nodes import PlanGraph
+from hypar.plan.plan import Plan
+from hypar.planning.pins import Pin, apply_pins
 from hypar.planning.question import (
     Answer,
+    Question,
     cost_of,
     costs_by_level,
     load_search,
@@ -23,32 +28,31 @@ from hypar.planning.question import (
     setting_for,
     space_of,
 )
-from hypar.planning.records import Leaf, claim_of, limits_of, pins_text, plan_of
-from hypar.planning.uneven.split import UnevenSplit, by_layer, quadratics_of, search, settled, settled_costs
-from hypar.planning.uneven.tree import Branching, splits_of
+from hypar.planning.records import Leaf, Node, claim_of, limits_of, pins_text, plan_of
+from hypar.planning.resolved import Resolved
+from hypar.planning.uneven.split import (
+    Assignment,
+    Decision,
+    Line,
+    Quadratics,
+    UnevenSplit,
+    by_layer,
+    quadratics_of,
+    search,
+    settled,
+    settled_costs,
+)
+from hypar.planning.uneven.tree import Branch, Branching, splits_of
 from hypar.schedule.lanes import Lane
-from hypar.sharding.amounts.counted import outermost
+from hypar.sharding.amounts.counted import State, outermost
+from hypar.sharding.amounts.factors import Taken
 from hypar.sharding.conventions import PAPER
-from hypar.sharding.placement import simple
+from hypar.sharding.placement import Options, simple
 from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.solve.solvers.base import cheapest, load_solver
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
     from hypar.machine.machine import DeviceGroup, Machine
-    from hypar.network.graph import LayerGraph
-    from hypar.network.nodes import PlanGraph
-    from hypar.plan.plan import Plan
-    from hypar.planning.pins import Pin
-    from hypar.planning.question import Question
-    from hypar.planning.records import Node
-    from hypar.planning.resolved import Resolved
-    from hypar.planning.uneven.split import Assignment, Decision, Line, Quadratics
-    from hypar.planning.uneven.tree import Branch
-    from hypar.sharding.amounts.counted import State
-    from hypar.sharding.amounts.factors import Taken
-    from hypar.sharding.placement import Options
 
 RULES = {
     "equal": "equal shares, types by weights of the groups",

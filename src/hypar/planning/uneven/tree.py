@@ -3,36 +3,32 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate, chain, compress, pairwise, repeat
 from typing import TYPE_CHECKING, Any
 
 from hypar.machine.setting import Setting
+from hypar.network.graph import LayerGraph
+from hypar.network.nodes import PlanGraph, PlanNode
+from hypar.plan.plan import Plan
 from hypar.planning.question import NO_MACHINE, Answer
 from hypar.planning.records import GroupNode, Leaf
+from hypar.planning.resolved import Resolved
 from hypar.planning.uneven.split import LEAST_GAIN
-from hypar.schedule.lanes import Lane, crossing
+from hypar.schedule.lanes import Ends, Lane, Lanes, Receiver, Rounds, crossing
 from hypar.schedule.memory import holds
-from hypar.sharding.amounts.counted import outermost
+from hypar.sharding.amounts.counted import Received, State, outermost
+from hypar.sharding.amounts.factors import Taken
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.layout import GroupShare
-from hypar.sharding.placement import dim_of, divided_einsum, divided_size, whole_ends
+from hypar.sharding.placement import Choice, Options, dim_of, divided_einsum, divided_size, whole_ends
 from hypar.sharding.tree import WHOLE_ARRAY, GroupRecord, Split
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from hypar.machine.machine import DeviceGroup, Machine
-    from hypar.network.graph import LayerGraph
-    from hypar.network.nodes import PlanGraph, PlanNode
-    from hypar.plan.plan import Plan
-    from hypar.planning.resolved import Resolved
-    from hypar.schedule.lanes import Ends, Lanes, Receiver, Rounds
-    from hypar.sharding.amounts.counted import Received, State
-    from hypar.sharding.amounts.factors import Taken
-    from hypar.sharding.placement import Choice, Options
 
 
 HALVINGS = 16

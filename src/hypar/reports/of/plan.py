@@ -5,6 +5,7 @@ That of a plan has the answer, each layer's choices with what they take, and not
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import groupby
@@ -18,13 +19,11 @@ from hypar.plan.records import Score, origin_of
 from hypar.planning.resolved import cost_convention
 from hypar.reports import steps, words
 from hypar.reports.text import faster_than
+from hypar.sharding.tree import Split
 from hypar.studies.remarks import baseline_scores, on_this_machine, proven, remarks
 from hypar.units import amount, format_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from hypar.sharding.tree import Split
     from hypar.studies.alternatives import Alternative, Explanation, LayerExplanation
     from hypar.studies.step import StepRows
 

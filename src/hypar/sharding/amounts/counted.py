@@ -67,7 +67,7 @@ from hypar.sharding.placement import (
 from hypar.solve.edge import Costs
 
 SEAM = -1
-"""In place of a level: the stages, whose parts have one end of a tensor each."""
+"""In place of a level: between stages, whose parts have one end of a tensor each."""
 
 STAGE = Factors(*[0.0 if name in SHARED else 1.0 for name in Factors._fields])  # type: ignore[arg-type]
 """The factors of the stages: below them no device has what it needs."""
