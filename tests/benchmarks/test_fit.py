@@ -87,7 +87,7 @@ def configurations(runs: Runs) -> Iterator[Configuration]:
     splits = [own for own in SPLITS if own != "experts" or any("experts" in one.nest.sizes for one in layers)]
     shared = [(1, "sequence"), *product((2, 4, 8), splits)]
     for (tensor, split), way in product(shared, [*ways_of(runs.request, runs.graph)]):
-        if runs.graph.batch % (devices // tensor * way.microbatches) == 0:
+        if way.stages == 1 and runs.graph.batch % (devices // tensor * way.microbatches) == 0:
             yield Configuration(tensor, split, way)
 
 

@@ -122,7 +122,7 @@ def _split(work: StepWork, layers: Sequence[int], sizes: Sizes) -> Buckets:
 def _fastest_chunks(work: StepWork, layers: tuple[int, ...], best: Step) -> Step:
     """Return the step of the fastest candidate, improved by local search; ``best`` is that of single layers."""
     sizes: Sizes = (1,) * len(layers)
-    tried, held, least_s = {sizes}, holds(work.lanes, best.buckets), _computing_s(best)
+    tried, held, least_s = {sizes}, holds(work.lanes, best.buckets), computing_s(best)
 
     def gains(own: Sizes) -> bool:
         """Take chunks if they are new and faster, and still fit the memory if the first step did."""
@@ -144,7 +144,7 @@ def _fastest_chunks(work: StepWork, layers: tuple[int, ...], best: Step) -> Step
     return best
 
 
-def _computing_s(step: Step) -> float:
+def computing_s(step: Step) -> float:
     """Return the longest time that devices compute in a step, which no chunks can undercut."""
     found: dict[str, float] = {}
     for piece in step.pieces:

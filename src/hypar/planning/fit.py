@@ -9,26 +9,32 @@ one that fits is faster than all estimates left. Guarantee: none; the search for
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import product, starmap
+from operator import itemgetter
+from statistics import mode
 from typing import NamedTuple, cast
 
 from hypar.activity import tell
 from hypar.costs.base import Prices, Time
+from hypar.errors import InputError
 from hypar.network.graph import LayerGraph
-from hypar.network.nodes import computed_again
+from hypar.network.nodes import block_of, computed_again
 from hypar.network.training import ANYWHERE, GATHERED, RECOMPUTED
-from hypar.planning.chunks import Ran, run_node
-from hypar.planning.fastest import HIDDEN, held_bytes, proposer_of
+from hypar.plan.stages import INTERLEAVED
+from hypar.planning.chunks import Ran, computing_s, run_node
+from hypar.planning.fastest import HIDDEN, MOST_TASKS, held_bytes, proposer_of
 from hypar.planning.question import Answer, Question, ask, latest
 from hypar.planning.resolved import Resolved
 from hypar.planning.searches.joint import greedy
+from hypar.planning.stages.planner import plan_stages
 from hypar.planning.uneven.planner import Planner
 from hypar.schedule.memory import memory_of
 from hypar.sharding.dims import BATCH
-from hypar.sharding.placement import Options, degrees
+from hypar.sharding.placement import WHOLE, Options, cut, degrees
 from hypar.solve.limits import checkpoint
 
 Choices = tuple[Options, ...]
@@ -39,8 +45,14 @@ SHORT = ((0, 0), (4, 4), (16, 16), (0, 4), (4, 0))
 FEWEST = 64
 """Devices that divide a sample of a microbatch, at most."""
 
-MOST_RUNS = 24
-"""Pairs of a plan and a way of training that are run."""
+MOST_RUNS = 24, 8
+"""Pairs of a plan and a way of training that are run, without stages and in stages, or more of few tasks."""
+
+FEW = 2**6
+"""Plans that are all tried."""
+
+ROOM = 0.75
+"""Part of the memory below which there may be room for larger microbatches."""
 
 MARGINS = 1.1, 0.9
 """Parts of the memory up to which a plan may fit, and surely does, by an estimate."""
@@ -53,14 +65,25 @@ USEFUL = 0.95
 
 
 class Way(NamedTuple):
-    """A way of training: fields of a request."""
+    """A way of training: fields of a request, with the parts of each stage."""
 
     zero: int
     recompute: str
     microbatches: int
+    stages: int = 1
+    parts: int = 1
 
 
 USUAL = Way(0, RECOMPUTED[0], 1)
+
+STAGES, PARTS = (2, 4, 8, 16, 32), (1, 2, 4, 8)
+"""Numbers of stages of the blocks of a network, and of parts of each, that are tried."""
+
+MOST_INSIDE = 2**10
+"""Devices of a stage, at most, where a network has blocks."""
+
+MANY, WAITING = 2**7, 1.05
+"""Devices, and times what they compute, above which a step without stages is long."""
 
 
 class Held(NamedTuple):
@@ -83,18 +106,49 @@ class Runs:
     """The steps of plans of a network by ways of training."""
 
     def __init__(self, request: Resolved, graph: LayerGraph) -> None:
-        """Take a request for identical devices."""
-        self.request, self.graph = request, graph
-        self.question: Question = ask(request, graph)
+        """Take a request for identical devices, of which those of a stage are considered where there are very many."""
+        own, devices = _blocks(request, graph), math.prod(request.array)
+        self.whole, self.graph = request, graph
+        few = (stages for stages in (1, *STAGES) if devices // stages <= MOST_INSIDE)
+        self.least = next(few, 1) if own else 1
+        self.request = request.over(_inside(request.array, self.least))
+        self.question: Question = ask(self.request, graph)
         self.run = cache(self._run)
         self._microbatch = cache(lambda of: self.of(USUAL._replace(microbatches=of)).microbatch(graph))
 
-    def of(self, way: Way) -> Resolved:
-        """Return the request for a way of training."""
-        return replace(self.request, **way._asdict(), free=frozenset())
+    def of(self, way: Way, choices: Choices = ()) -> Resolved:
+        """Return the request for a way of training; in stages with choices of all layers alike."""
+        own = way._asdict() | {"free": frozenset(), "stages": None, "parts": None}
+        if way.stages > 1:
+            inside = _inside(self.whole.array, way.stages)
+            own |= {"stages": way.stages, "arrays": self.whole.over(inside).arrays}
+            own["pins"] = (*self._pins(choices, len(inside)), *self.request.pins)
+        if way.parts > 1:
+            own |= {"parts": way.parts, "schedule": INTERLEAVED}
+        return replace(self.request, **own)
+
+    def alike(self, choices: Choices) -> dict[str, Options]:
+        """Return what most layers of a name choose, whatever the number of their block, of one dim at the outermost level."""
+        found: dict[str, list[Options]] = {}
+        for layer, (outer, *inner) in zip(self.question.graph.layers, choices, strict=True):
+            dim, _ = max(outer.degrees, key=itemgetter(1), default=("", 0))
+            first = cut(dim, self.request.array[0]) if dim else WHOLE
+            found.setdefault(_pattern(layer.name), []).append((first, *inner))
+        return {name: mode(each) for name, each in found.items()}
+
+    def _pins(self, choices: Choices, levels: int) -> Iterator[str]:
+        """Yield the choices of layers at the innermost levels as pins."""
+        for name, own in self.alike(choices).items():
+            each = [*zip(own, self.request.array, strict=True)][-levels:]
+            for level, (choice, ways) in enumerate(each, start=1):
+                yield f"{name}@H{level}={choice.text(ways) or 'rep'}"
 
     def _run(self, choices: Choices, way: Way) -> Ran:
-        own, size = self.of(way), self.request.element_bytes(self.graph)
+        own, size = self.of(way, choices), self.request.element_bytes(self.graph)
+        if way.stages > 1:
+            staging = plan_stages(own, self.graph)
+            assert staging is not None  # noqa: S101 (a given number of stages has an answer)
+            return run_node(staging)
         planner = Planner(own, self.question.graph, self.question.pins, size)
         leaf = planner.answered(self.question, Answer(choices=choices, costs=(), solver="", exact=False))
         return run_node(replace(leaf, microbatch=self._microbatch(way.microbatches)))
@@ -121,8 +175,41 @@ def ways_of(request: Resolved, graph: LayerGraph) -> Iterator[Way]:
         range(GATHERED + 1) if "zero" in free else (request.zero,),
         again if "recompute" in free else (request.recompute,),
         parts if "microbatches" in free else (request.microbatches or 1,),
+        (1, *STAGES),
+        PARTS,
     )
-    yield from starmap(Way, every)
+    blocks, devices = _blocks(request, graph), math.prod(request.array)
+    for way in starmap(Way, every):
+        turns = way.stages if way.parts > 1 else 1
+        even = 1 < math.prod(_inside(request.array, way.stages)) * way.stages == devices > way.stages
+        several = even and way.stages * way.parts <= blocks and not way.microbatches % turns
+        if way.stages == way.parts == 1 or (way.stages > 1 and several):
+            yield way
+
+
+def _pattern(name: str) -> str:
+    return re.sub(r"\.[0-9]+\.", ".*.", name)
+
+
+def _blocks(request: Resolved, graph: LayerGraph) -> int:
+    """Return the number of blocks of a network that can be divided into stages."""
+    names = [layer.name for layer in graph.nodes(request.graph).layers]
+    return len({own for name in names if (own := block_of(name)) != name})
+
+
+def _inside(array: Sequence[int], stages: int) -> tuple[int, ...]:
+    """Return the ways of the levels inside some stages over the outermost ones.
+
+    Examples:
+        >>> _inside((2, 4, 8), 4)
+        (2, 8)
+    """
+    found = []
+    for ways in array:
+        taken = math.gcd(ways, stages)
+        stages //= taken
+        found += [ways // taken] if taken < ways else []
+    return tuple(found)
 
 
 def trained(request: Resolved, graph: LayerGraph) -> Resolved:
@@ -133,29 +220,65 @@ def trained(request: Resolved, graph: LayerGraph) -> Resolved:
 
 def _found(request: Resolved, graph: LayerGraph) -> Iterator[Resolved]:
     """Yield the request with better and better ways of training."""
-    runs, ways = Runs(request, graph), [*ways_of(request, graph)]
+    runs = Runs(request, graph)
+    ways = [own for own in ways_of(request, graph) if own.stages >= runs.least]
     memory_bytes = request.machines[0].memory_bytes or math.inf
     plans = {choices: runs.held(choices) for choices in _proposed(runs, ways, memory_bytes)}
     pairs, smallest = _estimated(runs, plans, ways, memory_bytes)
-    found: Ran | None = None
-    yield runs.of(smallest)
-    known: dict[tuple[int, int], float] = {}
-    for _ in range(MOST_RUNS):
+    yield runs.of(*smallest[1:])
+    alone_s = WAITING * computing_s(runs.run(min(plans, key=lambda own: plans[own].seconds), USUAL).step)
+    best: Ran | None = None
+    many = math.prod(request.array) > MANY
+    for staged in (False, True):
+        if best is None or (many and best.seconds > alone_s):
+            open_ = [own for own in pairs if (own.way.stages > 1) is staged]
+            for pair, ran in _run(runs, open_, ways, best, memory_bytes):
+                best = ran
+                yield runs.of(pair.way, pair.choices)
+
+
+def _run(
+    runs: Runs, pairs: list[Pair], ways: Sequence[Way], best: Ran | None, memory_bytes: float
+) -> Iterator[tuple[Pair, Ran]]:
+    """Yield pairs of a plan and a way of training that fit, each faster than those before, in the order of their estimates."""
+    known: dict[Way, float] = {}
+    tried, left = {own[1:] for own in pairs}, MOST_TASKS // 8
+    while pairs and (len(known) < MOST_RUNS[pairs[0].way.stages > 1] or left > 0):
         # What ways of training took longer than was estimated tells of others that are alike.
-        seconds, pair = min(((_learnt(known, own), own) for own in pairs), default=(math.inf, None))
-        if pair is None or (found is not None and seconds >= found.seconds):
-            break
+        seconds, pair = min((_learnt(known, own), own) for own in pairs)
+        if best is not None and seconds >= best.seconds:
+            return
         checkpoint()
         pairs.remove(pair)
-        way = pair.way
-        tell(f"trying ZeRO {way.zero}, recompute {way.recompute}, microbatches {way.microbatches}")
-        ran = runs.run(pair.choices, way)
-        known[way.zero, way.microbatches] = ran.seconds / pair.seconds
-        if not ran.fits and ran.held <= NEAR * memory_bytes:
-            ran = _smaller(runs, way, ran, memory_bytes)
-        if ran.fits and (found is None or ran.beats(found)):
-            found = ran
-            yield runs.of(way)
+        _, way, choices = pair
+        tell("trying " + ", ".join(f"{name} {own}" for name, own in way._asdict().items()))
+        try:
+            ran = runs.run(choices, way)
+        except InputError:
+            known[way] = 1.0
+            continue
+        known[way] = ran.seconds / pair.seconds
+        left -= len(ran.step.pieces) if way.stages == 1 else left
+        if way.stages == 1:
+            if ran.held > memory_bytes or ran.held < ROOM * memory_bytes:
+                for own in _beside(runs, way, ways, choices, more=not ran.fits):
+                    if (own, choices) not in tried:
+                        tried.add((own, choices))
+                        pairs.append(Pair(pair.seconds, own, choices))
+            if not ran.fits and ran.held <= NEAR * memory_bytes:
+                ran = _smaller(runs, way, ran, memory_bytes)
+        if ran.fits and (best is None or ran.beats(best)):
+            best = ran
+            yield pair, ran
+
+
+def _beside(runs: Runs, way: Way, ways: Sequence[Way], choices: Choices, *, more: bool) -> Iterator[Way]:
+    """Yield the way with the next more microbatches that have a sample for each device, or the next fewer ones."""
+    alike = [own for own in ways if own._replace(microbatches=way.microbatches) == way]
+    each = [own for own in alike if (own > way) is more and own != way]
+    for own in each[: 1 if more else None][-1:]:
+        if runs.held(choices).samples * own.microbatches <= runs.graph.batch:
+            yield own
 
 
 def _smaller(runs: Runs, way: Way, ran: Ran, memory_bytes: float) -> Ran:
@@ -178,35 +301,50 @@ class Pair(NamedTuple):
     choices: Choices
 
 
-def _learnt(known: Mapping[tuple[int, int], float], pair: Pair) -> float:
-    """Return the estimated seconds, as much longer as those of the most alike way that was run: of the same ZeRO, and no more microbatches."""
-    zero, parts = pair.way.zero, pair.way.microbatches
-    alike = [key for key in known if key[0] == zero and key[1] <= parts]
-    return pair.seconds * (known[max(alike)] if alike else 1.0)
+def _learnt(known: Mapping[Way, float], pair: Pair) -> float:
+    """Return the estimated seconds, as much longer as those of the most alike way that was run: no more microbatches, whatever is computed again."""
+    own = pair.way._replace(recompute="")
+    alike = [key for key in known if key._replace(recompute="", microbatches=own.microbatches) == own]
+    alike = [key for key in alike if key.microbatches <= own.microbatches]
+    return pair.seconds * (known[max(alike, key=lambda key: key.microbatches)] if alike else 1.0)
 
 
 def _proposed(runs: Runs, ways: Sequence[Way], memory_bytes: float) -> Iterator[Choices]:
     """Yield plans of low sums at prices of bytes, first those of whole mini-batches, then those of which each microbatch has fewer samples than devices."""
     devices, batch, price = math.prod(runs.request.array), runs.graph.batch, 0.0
+    options = [own for each in runs.question.options for own in each]
+    if math.prod(map(len, options)) <= FEW:
+        levels = len(runs.question.levels)
+        for plan in product(*options):
+            each = tuple([plan[at : at + levels] for at in range(0, len(plan), levels)])
+            if all(runs.question.runs(at, own) for at, own in enumerate(each)):
+                yield each
+        return
     parts = sorted({way.microbatches for way in ways})
     few = [own for own in parts if devices // FEWEST <= batch // own < devices]
+    if runs.least > 1:
+        # Those of a stage have no more samples at a time than the outermost level has ways.
+        parts, few = [max(own for own in parts if own * runs.request.array[0] <= runs.graph.batch)], []
     for own in dict.fromkeys((parts[0], *few)):
         request = runs.of(USUAL._replace(microbatches=own))
         question = runs.question if own == 1 else ask(request, runs.graph)
         proposer = proposer_of(request, runs.graph, question)
         checkpoint()
-        for byte, saved in SHORT[: len(SHORT) if own == parts[0] else 2]:
+        for byte, saved in SHORT[: len(SHORT) if own == parts[0] and runs.least == 1 else 2]:
             prices = HIDDEN[-1]._replace(byte=byte * price, saved=saved * price)
             choices = proposer.found(prices)[0] if proposer else greedy(question).choices
             if choices is not None:
+                if runs.least > 1:
+                    chosen = runs.alike(choices)
+                    choices = tuple([chosen[_pattern(layer.name)] for layer in question.graph.layers])
                 yield choices
                 held = runs.held(choices)
-                price = price or held.seconds / min(memory_bytes, held.moving) / 16
+                price = price or held.seconds / min(runs.least * memory_bytes, held.moving) / 16
 
 
 def _estimated(
     runs: Runs, plans: Mapping[Choices, Held], ways: Sequence[Way], memory_bytes: float
-) -> tuple[list[Pair], Way]:
+) -> tuple[list[Pair], Pair]:
     """Return plans with ways of training that may fit, with the fewest microbatches with which they may, and surely do; and the way that holds least."""
     first, own = min(plans.items(), key=lambda plan: plan[1].seconds)
 
@@ -218,22 +356,31 @@ def _estimated(
     left = {what: _left(runs, first, own, what) for what in again}
     most = left.get(USUAL.recompute, math.inf) * USEFUL
     kept = [way for way in ways if way.recompute == USUAL.recompute or left[way.recompute] <= most]
-    useful = sorted(kept or ways, key=lambda own: own.microbatches)
+    # The pipeline runs empty for less of the time with more microbatches.
+    useful = sorted(kept or ways, key=lambda own: own.microbatches * (1 if own.stages == 1 else -1))
     found: list[Pair] = []
-    smallest = math.inf, ways[0]
+    smallest = math.inf, ways[0], first
     for choices, held in plans.items():
-        fewest: dict[tuple[float, int, str], Pair] = {}
+        fewest: dict[tuple[float, Way], Pair] = {}
         state = {stage: runs.state(choices, stage) + held.buffers for stage in zero}
+        if runs.least > 1:
+            left = {what: _left(runs, choices, held, what) for what in again}
         for way in useful:
-            if held.samples * way.microbatches <= runs.graph.batch:
-                size = state[way.zero] + held.moving * left[way.recompute] / way.microbatches
-                seconds = held.seconds * (1 + zero[way.zero] + again[way.recompute])
-                smallest = min(smallest, (size, way))
+            if held.samples * way.microbatches * runs.least <= runs.graph.batch * way.stages:
+                empty = (way.stages - 1) / way.parts
+                waiting = min(way.stages + empty * (way.parts > 1), way.microbatches)
+                moving = held.moving * left[way.recompute] * waiting / runs.least
+                size = (state[way.zero] / way.stages) + moving / way.microbatches
+                seconds = held.seconds * (1 + zero[way.zero] + again[way.recompute]) / runs.least
+                seconds *= 1 + empty / way.microbatches
+                kind = way._replace(microbatches=0)
+                if way.stages == runs.least:
+                    smallest = min(smallest, (size, way, choices), key=itemgetter(0))
                 for part in MARGINS:
                     if size <= part * memory_bytes:
-                        fewest.setdefault((part, way.zero, way.recompute), Pair(seconds, way, choices))
+                        fewest.setdefault((part, kind), Pair(seconds, way, choices))
         found += dict.fromkeys(fewest.values())
-    return found, smallest[1]
+    return found, Pair(*smallest)
 
 
 def _left(runs: Runs, choices: Choices, held: Held, what: str) -> float:

@@ -136,6 +136,10 @@ def follow(request: Resolved, graph: LayerGraph) -> Plan:
 
 
 def _decided(request: Resolved, graph: LayerGraph) -> Plan:
+    if request.free:
+        from hypar.planning.fit import trained  # noqa: PLC0415 (only where the search chooses how a step trains)
+
+        request = trained(request, graph)
     if request.stages is not None:
         from hypar.planning.stages.planner import decided_stages  # noqa: PLC0415 (only where they are asked for)
 
@@ -146,10 +150,6 @@ def _decided(request: Resolved, graph: LayerGraph) -> Plan:
                 else None
             )
         return decided_stages(request, graph, whole)
-    if request.free:
-        from hypar.planning.fit import trained  # noqa: PLC0415 (only where the search chooses how a step trains)
-
-        request = trained(request, graph)
     planner, node = planned(request, graph)
     if request.machine is None:
         return planner.decided(graph, node, planner.claim(node))
