@@ -31,7 +31,7 @@ INSIDE = {
     "machine": "spatial collectives schema compute_models topologies links work machine setting load profiles",
     "plan": "records stages request plan diff",
     "schedule": "timeline pieces record pipeline_orders lanes tasks lifetimes memory stages scoring",
-    "planning": "strategies pins sources resolved refusals question searches flat records uneven chunks folding fastest engine stages planner replay",
+    "planning": "strategies pins sources resolved refusals question searches records uneven chunks folding fastest engine stages planner replay",
     "program": "holding steps layouts fragments lowering",
     "execution": "exchange compute simulator verify",
     "studies": "step shrink pieces verify remarks grid alternatives",

@@ -35,7 +35,7 @@ from hypar.planning.resolved import (
     require_whole,
     space_text,
 )
-from hypar.planning.searches.joint import COUNTS, priced
+from hypar.planning.searches.joint import COUNTS, by_digits, priced
 from hypar.planning.uneven.planner import Planner
 from hypar.planning.uneven.tree import Branch
 from hypar.registry import data_names, plugin_names
@@ -50,14 +50,11 @@ if TYPE_CHECKING:
 USUAL = {"schedule": "1f1b", "balance": "time", "zero": 0, "recompute": RECOMPUTED[0]}
 """Options that a command does not say: usual in stages, and refused without, or how steps usually train."""
 
-FIT = "fit"
-"""The strategy for networks over tokens on identical devices whose memory is known, where no more is asked than how they are trained."""
-
 OF_TRAINING = {
     "levels", "array", "batch", "hardware", "optimizer", "precision", "zero", "recompute", "microbatches", "pins",
     "time_limit", "search_memory",
 }  # fmt: skip
-"""Options that say how a network is trained on which devices, and for how long a plan is searched."""
+"""Options that say how a network is trained on which devices, and for how long a plan is searched: alone they are of ``fit``."""
 
 SHORTENED = (
     "convention", "strategy", "space", "cost", "inter_weight", "mode", "graph", "search", "shares", "parts",
@@ -167,8 +164,6 @@ def planned(request: Resolved, graph: LayerGraph) -> tuple[Planner, Branch]:
         return groups, replace(groups.planned(nodes), microbatch=request.microbatch(graph))
     found = None
     if len(request.array) == 1:
-        from hypar.planning.flat import by_digits  # noqa: PLC0415 (only for a single level, whose devices may be numbered)
-
         found = by_digits(request, graph)
     question = ask(request, graph) if found is None else found[0]
     answer = _answered(request, graph, question) if found is None else found[1]
@@ -191,8 +186,9 @@ def _answered(request: Resolved, graph: LayerGraph, question: Question) -> Answe
 def resolve(request: Request, network: LayerGraph) -> Resolved:
     """Return a request with nothing left open; raises ``InputError`` if it is not possible."""
     request = _read(request, network)
-    if network.over_tokens and request.given().keys() <= OF_TRAINING and _remembers(request.hardware):
-        request = replace(request, strategy=FIT)
+    own, known = request.hardware, network.over_tokens and request.given().keys() <= OF_TRAINING
+    if known and own is not None and not own.groups and own.memory_bytes is not None:
+        request = replace(request, strategy="fit")
     own = drafted(request)
     require_together(request, own)
     chunks = checked_chunks(request.chunks, network)
@@ -207,11 +203,6 @@ def resolve(request: Request, network: LayerGraph) -> Resolved:
         checked_microbatches(own.microbatches, own.schedule, request.batch or network.batch, 1, layers)
     arrays, limits = _arrays(request, own), _limits(request)
     return replace(own, space=space_text(own.space), arrays=arrays, chunks=chunks, limits=limits)
-
-
-def _remembers(machine: Machine | None) -> bool:
-    """Return whether a machine is of identical devices whose memory is known."""
-    return machine is not None and not machine.groups and machine.memory_bytes is not None
 
 
 def _read(request: Request, network: LayerGraph) -> Request:

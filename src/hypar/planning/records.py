@@ -218,7 +218,7 @@ def _numbering(request: Resolved, question: Question) -> str:
     """Return what a claim says of a flat level's devices, if each layer might have numbered them, but does not."""
     if question.numbered or len(request.array) > 1:
         return ""
-    from hypar.planning.flat import numberable  # noqa: PLC0415 (only for a single level)
+    from hypar.planning.searches.joint import numberable  # noqa: PLC0415 (only for a single level)
 
     return ", numbered through" * numberable(request)
 
