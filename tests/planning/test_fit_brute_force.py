@@ -27,7 +27,7 @@ def drawn(seed: int) -> Drawn:
     text = f"  - {{op: input, channels: {draw.choice((8, 64, 1024))}, height: 1, width: 1}}\n"
     text += "  - {name: flat, op: flatten, inputs: input}\n"
     last = "flat"
-    for number in range(draw.choice((2, 2, 3))):
+    for number in range(2):
         text += LINEAR.format(f"fc{number}", draw.choice((8, 12, 64, 256, 1024)), last)
         last = f"fc{number}"
     asked = {"array": draw.choice(((2,), (2,), (4,), (2, 2))), "optimizer": "adam", "strategy": "fit"}

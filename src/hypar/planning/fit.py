@@ -48,7 +48,7 @@ FEWEST = 64
 MOST_RUNS = 24, 8
 """Pairs of a plan and a way of training that are run, without stages and in stages, or more of few tasks."""
 
-FEW = 2**6
+FEW = 2**10
 """Plans that are all tried."""
 
 ROOM = 0.75

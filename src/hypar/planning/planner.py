@@ -52,7 +52,7 @@ USUAL = {"schedule": "1f1b", "balance": "time", "zero": 0, "recompute": RECOMPUT
 
 OF_TRAINING = {
     "levels", "array", "batch", "hardware", "optimizer", "precision", "zero", "recompute", "microbatches", "pins",
-    "time_limit", "search_memory",
+    "stages", "schedule", "parts", "time_limit", "search_memory",
 }  # fmt: skip
 """Options that say how a network is trained on which devices, and for how long a plan is searched: alone they are of ``fit``."""
 
@@ -187,7 +187,7 @@ def resolve(request: Request, network: LayerGraph) -> Resolved:
     """Return a request with nothing left open; raises ``InputError`` if it is not possible."""
     request = _read(request, network)
     own, known = request.hardware, network.over_tokens and request.given().keys() <= OF_TRAINING
-    if known and own is not None and not own.groups and own.memory_bytes is not None:
+    if known and request.stages != BEST and own is not None and not own.groups and own.memory_bytes is not None:
         request = replace(request, strategy="fit")
     own = drafted(request)
     require_together(request, own)
