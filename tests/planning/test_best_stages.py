@@ -160,7 +160,7 @@ def test_stages_of_many_layers_end_between_blocks(
 ) -> None:
     monkeypatch.setattr(spans, "MOST_LAYERS", 10)
     graph = gpt(8, blocks=4)
-    plan = plan_model(graph, hardware="hmc", levels=1, stages=2, **asked)
+    plan = plan_model(graph, hardware="hmc", levels=1, stages=2, strategy="hypar", **asked)
     assert plan.claim is not None
     assert "between blocks that fit" in plan.claim
     names = [layer.name for layer in graph.contracted.layers]
