@@ -180,7 +180,9 @@ def _grid(parts: Options, ways: Sequence[int]) -> Choice:
 def proposer_of(request: Resolved, graph: LayerGraph, question: Question) -> Proposer | None:
     """Return what proposes plans for a search for least time; None where the costs cannot be counted, even of parts of its levels."""
     parts = [[ways] for ways in request.array]
-    own, sizes = question, [] if question.pins or not question.by_products else [*SIZES]
+    # A dim that a pin names for all levels is one of all their parts.
+    held = any(pin.level is not None or any(degree for _, degree in pin.degrees) for pin in question.pins)
+    own, sizes = question, [] if held or not question.by_products else [*SIZES]
     rough = False
     while own.counted(rough=rough) is None:
         if not sizes:
