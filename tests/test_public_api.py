@@ -31,7 +31,7 @@ def a_command(*words: str) -> str:
 
 
 UNUSED = " ".join(
-    [f"hypar.planning.{name}" for name in ("flat", "stages", "engine")]
+    [f"hypar.planning.{name}" for name in ("stages", "engine")]
     + [f"hypar.machine.{name}" for name in ("load", "schema", "machine", "collectives")]
 )
 

@@ -46,10 +46,10 @@ FEWEST = 64
 """Devices that divide a sample of a microbatch, at most."""
 
 MOST_RUNS = 24, 8
-"""Pairs of a plan and a way of training that are run, without stages and in stages, or more of few tasks."""
+"""Ways of training that are run, each with some plans, without stages and in stages, or more of few tasks."""
 
-FEW = 2**10
-"""Plans that are all tried."""
+FEW = 2**12
+"""Choices of all plans together where every plan is tried."""
 
 ROOM = 0.75
 """Part of the memory below which there may be room for larger microbatches."""
@@ -313,7 +313,7 @@ def _proposed(runs: Runs, ways: Sequence[Way], memory_bytes: float) -> Iterator[
     """Yield plans of low sums at prices of bytes, first those of whole mini-batches, then those of which each microbatch has fewer samples than devices."""
     devices, batch, price = math.prod(runs.request.array), runs.graph.batch, 0.0
     options = [own for each in runs.question.options for own in each]
-    if math.prod(map(len, options)) <= FEW:
+    if math.prod(map(len, options)) * len(options) <= FEW:
         levels = len(runs.question.levels)
         for plan in product(*options):
             each = tuple([plan[at : at + levels] for at in range(0, len(plan), levels)])

@@ -186,8 +186,8 @@ def _answered(request: Resolved, graph: LayerGraph, question: Question) -> Answe
 def resolve(request: Request, network: LayerGraph) -> Resolved:
     """Return a request with nothing left open; raises ``InputError`` if it is not possible."""
     request = _read(request, network)
-    own = request.hardware
-    known = own is not None and not own.groups and own.memory_bytes is not None and request.stages != BEST
+    on = request.hardware
+    known = on is not None and not on.groups and on.memory_bytes is not None and request.stages != BEST
     if known and network.over_tokens and request.given().keys() <= OF_TRAINING:
         request = replace(request, strategy="fit")
     own = drafted(request)

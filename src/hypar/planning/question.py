@@ -382,9 +382,6 @@ class _Free:
     def links(self, array: Sequence[int]) -> list[_Free]:
         return [self] * len(array)
 
-    def seconds(self, *_: object) -> float:
-        return 0.0
-
     def line(self, *_: object) -> object:
         from hypar.machine.links import Line  # noqa: PLC0415 (only where bytes are counted)
 

@@ -97,7 +97,7 @@ class Space:
         for dims in several:
             limits = tuple((dim, min(sizes[dim], ways)) for dim in dims)
             found += _grids(limits, self._degrees(ways), ways, idle, self.text)
-        free = not (self.grids or any("|" in dim for dim in self.dims)) or layer.rest
+        free = not self.grids and (layer.rest or not any("|" in dim for dim in self.dims))
         kept = free or bool({"in_channels", "channels"} & {*self.dims})
         whole = (kept and not layer.nest.multiplies) or not found
         return tuple(dict.fromkeys((*found, WHOLE) if whole else found))

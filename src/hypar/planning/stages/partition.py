@@ -319,6 +319,8 @@ def _best(spans: Sequence[CutSpans], limit: float) -> tuple[int, ...] | None:
         return None if best is None else best.bounds
     for what, share in ((balance, 1), (balance, parts), ("memory", 0)):
         best = best_partition(spans, limit if what == "time" else math.inf, what, share)
+        if best is None and share == 1:
+            return None
         ran = None if best is None else _ran(spans, best.bounds)
         if best is not None and ran is not None and ran.fits:
             return _shifted(spans, best.bounds, ran) if balance == "time" else best.bounds
