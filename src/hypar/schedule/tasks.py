@@ -33,6 +33,9 @@ After = tuple[int, ...]
 Waits = list[After]
 """The tasks to wait for on each group of a part."""
 
+Moved = Callable[[After], After]
+"""Function from tasks of a microbatch to the same ones of another one."""
+
 _new = tuple.__new__
 """The constructor of a named tuple without its binding of arguments, which takes longer than the rest."""
 
@@ -111,6 +114,54 @@ class Entering(NamedTuple):
         return math.fsum(arrival.num_bytes for arrival in self.arrivals)
 
 
+class Made(NamedTuple):
+    """What the forward phase of a microbatch made.
+
+    Attributes:
+        start: its first task; -1 in an earlier step.
+        done: for each buffer the tasks that made it, on each group.
+        moved: function to them from those of another microbatch, if those are given.
+    """
+
+    start: int
+    done: list[Waits]
+    moved: Moved | None = None
+
+    @property
+    def all_done(self) -> list[Waits]:
+        """For each buffer the tasks that made it in this microbatch, on each group."""
+        moved = self.moved
+        return self.done if moved is None else [[*map(moved, waits)] for waits in self.done]
+
+
+class Issued(NamedTuple):
+    """A phase of a microbatch that was issued.
+
+    Attributes:
+        start: its first task.
+        end: the first one behind it.
+        forward: the first task of the forward phase of the microbatch, for one that goes back.
+        entry: the tasks that bring its input.
+        result: those that make its result.
+        done: for each buffer the tasks that made it, on each group.
+    """
+
+    start: int
+    end: int
+    forward: int
+    entry: After
+    result: After
+    done: list[Waits]
+
+    def moved(self, start: int, forward: int, entry: After) -> Moved:
+        """Return a function from tasks of the phase, and those it waits for, to the ones of another microbatch."""
+        first, forth, back = self.start, start - self.start, forward - self.forward
+        entered = dict(zip(self.entry, entry, strict=True))
+        return lambda tasks: tuple(
+            [task + forth if task >= first else entered.get(task, task + back) for task in tasks]
+        )
+
+
 class TaskList:
     """The tasks of all stages of a step.
 
@@ -167,6 +218,21 @@ class TaskList:
             there, pieces = {*own}, self.pieces
             before += tuple([t for t in after if t not in before and there.isdisjoint(pieces[t].groups)])
         return (resource if len(groups) > 1 else own[0]), before
+
+    def alike(self, one: After, other: After) -> bool:
+        """Return whether what waits for some tasks waits for others in the same way, as a resource runs its tasks in order."""
+        lines = self._lines
+        return not self._some and [lines[task] for task in one] == [lines[task] for task in other]
+
+    def repeat(self, issued: Issued, moved: Moved, item: int) -> None:
+        """Add the tasks of a phase once more, for another microbatch."""
+        own = slice(issued.start, issued.end)
+        self.tasks += [
+            _new(Task, (on, seconds, moved(after), kind)) for on, seconds, after, kind in self.tasks[own]
+        ]
+        self.places += [_new(Place, (layer, first, item)) for layer, first, _ in self.places[own]]
+        self.pieces += self.pieces[own]
+        self._lines += self._lines[own]
 
     def latest(self, each: Sequence[After]) -> After:
         """Return the tasks to wait for instead of several: of each line the last one."""
@@ -227,18 +293,43 @@ class PartTasks:
     arriving: dict[str, tuple[int, Piece]] = field(default_factory=dict)
     handed_on: dict[str, Sequence[tuple[int, Rounds]]] = field(default_factory=dict)
     summed: dict[int, Issue] = field(default_factory=dict)
-    _done: dict[int, list[Waits]] = field(default_factory=dict)
+    _made: dict[int, Made] = field(default_factory=dict)
+    _issued: dict[str, Issued] = field(default_factory=dict)
 
     def begin(self) -> None:
         """Begin a step: what was made in those before is there."""
-        self._done = {item: [[()] * len(self.overlaps)] * self.record.buffers for item in self._done}
+        self._made = {
+            item: Made(-1, [[()] * len(self.overlaps)] * self.record.buffers) for item in self._made
+        }
+        self._issued = {}
 
     def phase(self, phase: str, item: int, after: After = (), *, final: bool = True) -> After:
-        """Issue a phase of a microbatch, whose input some tasks bring; return the tasks that make its result."""
+        """Issue a phase of a microbatch, whose input some tasks bring; return the tasks that make its result.
+
+        Where resources run tasks in order, all microbatches have the same ones but at the end of a mini-batch.
+        """
+        start, forward = len(self.found.tasks), phase == "forward"
+        made = Made(start, [[]] * self.record.buffers) if forward else self._made.pop(item)
+        if forward:
+            self._made[item] = made
+        several = forward or (made.start >= 0 and not final)
+        issued = self._issued.get(phase) if several else None
+        if issued is not None and self.found.alike(issued.entry, after):
+            moved = issued.moved(start, made.start, after)
+            self.found.repeat(issued, moved, item)
+            if forward:
+                self._made[item] = Made(start, issued.done, moved)
+            return moved(issued.result)
+        done = made.all_done
+        result = self._phase(phase, item, after, done, final=final)
+        if several:
+            self._issued[phase] = Issued(start, len(self.found.tasks), made.start, after, result, [*done])
+        return result
+
+    def _phase(self, phase: str, item: int, after: After, done: list[Waits], *, final: bool) -> After:
         found, first, record, forward = self.found, self.first, self.record, phase == "forward"
         # Each task of one group without overlap is behind the one before it, whatever it reads inside.
         chain = self.overlaps == (False,)
-        done = self._done[item] = [[]] * record.buffers if forward else self._done.pop(item)
         done[INPUT if forward else ERROR] = self._handed_on(phase, item, after)
         late: list[Issue] = []
         for (kind, _, node, reads, writes, _, bucket, _), rounds in self.ops(phase, final):
