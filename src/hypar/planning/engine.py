@@ -83,6 +83,7 @@ def _fastest(
     }
     slots, more = [*planner.slots(found)], None if proposer is None else proposer.more
     tried = Trials(slots, lambda chosen: run_node(found.taking(iter(chosen))), known, more)
+    tried.tried(planner.request.proposed or None)
     bound, cut = latest(searched(proposer, tried, memory_bytes), limits)
     best = tried.ran[tried.best]
     answer = replace(found.answer, cut=cut or found.answer.cut, limits=limits if cut else found.answer.limits)

@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from itertools import product, starmap
+from itertools import accumulate, product, starmap
 from operator import itemgetter
 from statistics import mode
 from typing import NamedTuple, cast
 
 from hypar.activity import tell
 from hypar.costs.base import Prices, Time
-from hypar.errors import InputError
+from hypar.errors import InputError, OptionError
 from hypar.network.graph import LayerGraph
 from hypar.network.nodes import block_of, computed_again
 from hypar.network.training import ANYWHERE, GATHERED, RECOMPUTED
@@ -28,10 +29,11 @@ from hypar.plan.stages import INTERLEAVED
 from hypar.planning.chunks import Ran, computing_s, run_node
 from hypar.planning.fastest import HIDDEN, MOST_TASKS, held_bytes, proposer_of
 from hypar.planning.question import Answer, Question, ask, latest
-from hypar.planning.resolved import Resolved
+from hypar.planning.resolved import Resolved, checked_microbatches
 from hypar.planning.searches.joint import greedy
 from hypar.planning.stages.planner import plan_stages
 from hypar.planning.uneven.planner import Planner
+from hypar.schedule.lanes import PHASE
 from hypar.schedule.memory import memory_of
 from hypar.sharding.dims import BATCH
 from hypar.sharding.placement import WHOLE, Options, cut, degrees
@@ -74,6 +76,9 @@ class Way(NamedTuple):
     parts: int = 1
 
 
+EACH = 0.0, 0.0, 0.5, 1.5
+"""Parts of the all-reduces of all gradients that each microbatch takes as long as, at a stage of ZeRO: to sum them, and gather weights twice."""
+
 USUAL = Way(0, RECOMPUTED[0], 1)
 
 STAGES, PARTS = (2, 4, 8, 16, 32), (1, 2, 4, 8)
@@ -82,23 +87,23 @@ STAGES, PARTS = (2, 4, 8, 16, 32), (1, 2, 4, 8)
 MOST_INSIDE = 2**10
 """Devices of a stage, at most, where a network has blocks."""
 
-MANY, WAITING = 2**7, 1.05
-"""Devices, and times what they compute, above which a step without stages is long."""
+WAITING = 1.05
+"""Times what they compute above which a step of devices without stages is long."""
 
 
 class Held(NamedTuple):
-    """What a plan holds, and how long its step takes, trained as usual.
+    """How long the step of a plan takes, trained as usual, and what it saves.
 
     Attributes:
         seconds: the time of the step.
-        moving: bytes of activations and errors.
-        buffers: bytes of the largest transfer.
+        exchange_s: that of its sums of gradients.
+        saved: bytes of activations, by what is computed again.
         samples: the parts of the mini-batch.
     """
 
     seconds: float
-    moving: float
-    buffers: float
+    exchange_s: float
+    saved: Mapping[str, float]
     samples: int
 
 
@@ -123,6 +128,8 @@ class Runs:
             inside = _inside(self.whole.array, way.stages)
             own |= {"stages": way.stages, "arrays": self.whole.over(inside).arrays}
             own["pins"] = (*self._pins(choices, len(inside)), *self.request.pins)
+        else:
+            own["proposed"] = choices
         if way.parts > 1:
             own |= {"parts": way.parts, "schedule": INTERLEAVED}
         return replace(self.request, **own)
@@ -146,23 +153,37 @@ class Runs:
     def _run(self, choices: Choices, way: Way) -> Ran:
         own, size = self.of(way, choices), self.request.element_bytes(self.graph)
         if way.stages > 1:
-            staging = plan_stages(own, self.graph)
+            staging = plan_stages(replace(own, starts=self._starts(way.stages * way.parts)), self.graph)
             assert staging is not None  # noqa: S101 (a given number of stages has an answer)
             return run_node(staging)
         planner = Planner(own, self.question.graph, self.question.pins, size)
         leaf = planner.answered(self.question, Answer(choices=choices, costs=(), solver="", exact=False))
         return run_node(replace(leaf, microbatch=self._microbatch(way.microbatches)))
 
-    def held(self, choices: Choices) -> Held:
-        """Return what a plan holds."""
-        ran = self.run(choices, USUAL)
-        memory, samples = memory_of(ran.work.lanes[0]), max(degrees(own, (BATCH,))[0] for own in choices)
-        return Held(ran.seconds, memory["activations"] + memory["errors"], memory["buffers"], samples)
+    def _starts(self, parts: int) -> tuple[str, ...]:
+        """Return the first layers of parts that begin with a block and share the multiplications about evenly."""
+        layers = self.question.graph.layers
+        blocks = [block_of(layer.name) for layer in layers]
+        first = [at for at, own in enumerate(blocks) if own != layers[at].name and own not in blocks[:at]]
+        done = [*accumulate((layer.nest.macs for layer in layers), initial=0)]
+        starts = [0]
+        for part in range(1, parts):
+            left = first[bisect_right(first, starts[-1]) : len(first) - (parts - part - 1)]
+            starts.append(min(left, key=lambda at: abs(done[at] - done[-1] * part / parts)))
+        return tuple([layers[at].name for at in starts])
 
-    def state(self, choices: Choices, zero: int) -> float:
-        """Return the bytes of weights, gradients and optimizer state on a device, at a stage of ZeRO."""
-        cost = cast("Time", self.question.cost).at(Prices(byte=1.0))
-        training = cost.training._replace(zero=zero)
+    def held(self, choices: Choices) -> Held:
+        """Return what a plan saves, and how long its step takes."""
+        samples = max(degrees(own, (BATCH,))[0] for own in choices)
+        saved = {what: self.bytes(choices, Prices(saved=1.0), 0, what) for what in RECOMPUTED}
+        ran = self.run(choices, USUAL)
+        sums = (own.seconds for own in ran.step.pieces if own.collective and own.phase == PHASE)
+        return Held(ran.seconds, math.fsum(sums), saved, samples)
+
+    def bytes(self, choices: Choices, prices: Prices, zero: int, again: str = USUAL.recompute) -> float:
+        """Return the bytes on a device that prices count, at a stage of ZeRO, where some is computed again."""
+        cost = cast("Time", self.question.cost).at(prices)
+        training = cost.training._replace(zero=zero, recompute=again)
         return held_bytes(self.question, replace(cost, training=training), choices, range(len(choices)))
 
 
@@ -180,11 +201,18 @@ def ways_of(request: Resolved, graph: LayerGraph) -> Iterator[Way]:
     )
     blocks, devices = _blocks(request, graph), math.prod(request.array)
     for way in starmap(Way, every):
-        turns = way.stages if way.parts > 1 else 1
         even = 1 < math.prod(_inside(request.array, way.stages)) * way.stages == devices > way.stages
-        several = even and way.stages * way.parts <= blocks and not way.microbatches % turns
-        if way.stages == way.parts == 1 or (way.stages > 1 and several):
+        several = way.stages > 1 and even and way.stages * way.parts <= blocks
+        if way.stages == way.parts == 1 or (several and _in_turn(way, graph.batch, len(nodes))):
             yield way
+
+
+def _in_turn(way: Way, batch: int, layers: int) -> bool:
+    schedule = INTERLEAVED if way.parts > 1 else "1f1b"
+    try:
+        return bool(checked_microbatches(way.microbatches, schedule, batch, way.stages, layers))
+    except OptionError:
+        return False
 
 
 def _pattern(name: str) -> str:
@@ -228,9 +256,8 @@ def _found(request: Resolved, graph: LayerGraph) -> Iterator[Resolved]:
     yield runs.of(*smallest[1:])
     alone_s = WAITING * computing_s(runs.run(min(plans, key=lambda own: plans[own].seconds), USUAL).step)
     best: Ran | None = None
-    many = math.prod(request.array) > MANY
     for staged in (False, True):
-        if best is None or (many and best.seconds > alone_s):
+        if best is None or best.seconds > alone_s:
             open_ = [own for own in pairs if (own.way.stages > 1) is staged]
             for pair, ran in _run(runs, open_, ways, best, memory_bytes):
                 best = ran
@@ -339,7 +366,9 @@ def _proposed(runs: Runs, ways: Sequence[Way], memory_bytes: float) -> Iterator[
                     choices = tuple([chosen[_pattern(layer.name)] for layer in question.graph.layers])
                 yield choices
                 held = runs.held(choices)
-                price = price or held.seconds / min(runs.least * memory_bytes, held.moving) / 16
+                price = (
+                    price or held.seconds / min(runs.least * memory_bytes, held.saved[USUAL.recompute]) / 16
+                )
 
 
 def _estimated(
@@ -353,26 +382,36 @@ def _estimated(
 
     zero = {stage: more(USUAL._replace(zero=stage)) for stage in {way.zero for way in ways}}
     again = {what: more(USUAL._replace(recompute=what)) for what in {way.recompute for way in ways}}
-    left = {what: _left(runs, first, own, what) for what in again}
-    most = left.get(USUAL.recompute, math.inf) * USEFUL
-    kept = [way for way in ways if way.recompute == USUAL.recompute or left[way.recompute] <= most]
+    # What the engine holds at a time is more than what is saved.
+    memories = {
+        what: memory_of(runs.run(first, USUAL._replace(recompute=what)).work.lanes[0]) for what in again
+    }
+    moving = {what: each["activations"] + each["errors"] for what, each in memories.items()}
+    buffers = max(each["buffers"] for each in memories.values())
+    most = moving.get(USUAL.recompute, math.inf) * USEFUL
+    kept = [way for way in ways if way.recompute == USUAL.recompute or moving[way.recompute] <= most]
     # The pipeline runs empty for less of the time with more microbatches.
     useful = sorted(kept or ways, key=lambda own: own.microbatches * (1 if own.stages == 1 else -1))
     found: list[Pair] = []
     smallest = math.inf, ways[0], first
     for choices, held in plans.items():
         fewest: dict[tuple[float, Way], Pair] = {}
-        state = {stage: runs.state(choices, stage) + held.buffers for stage in zero}
-        if runs.least > 1:
-            left = {what: _left(runs, choices, held, what) for what in again}
+        state = {stage: runs.bytes(choices, Prices(byte=1.0), stage) for stage in {0, *zero, GATHERED}}
+        # All devices share what ZeRO shards, in whatever stages they are.
+        others = max(1.0, state[0] / state[GATHERED] - 1)
+        shared = {stage: (state[0] - state[stage]) / others for stage in zero}
         for way in useful:
             if held.samples * way.microbatches * runs.least <= runs.graph.batch * way.stages:
                 empty = (way.stages - 1) / way.parts
                 waiting = min(way.stages + empty * (way.parts > 1), way.microbatches)
-                moving = held.moving * left[way.recompute] * waiting / runs.least
-                size = (state[way.zero] / way.stages) + moving / way.microbatches
+                saved = held.saved[way.recompute] / own.saved[way.recompute] * moving[way.recompute]
+                size = (
+                    buffers + shared[way.zero] / runs.least + saved * waiting / runs.least / way.microbatches
+                )
+                size += (state[way.zero] - shared[way.zero]) / way.stages
                 seconds = held.seconds * (1 + zero[way.zero] + again[way.recompute]) / runs.least
-                seconds *= 1 + empty / way.microbatches
+                sent_s = EACH[way.zero] * held.exchange_s * way.microbatches / way.stages
+                seconds = max(seconds, sent_s) * (1 + empty / way.microbatches)
                 kind = way._replace(microbatches=0)
                 if way.stages == runs.least:
                     smallest = min(smallest, (size, way, choices), key=itemgetter(0))
@@ -381,8 +420,3 @@ def _estimated(
                         fewest.setdefault((part, kind), Pair(seconds, way, choices))
         found += dict.fromkeys(fewest.values())
     return found, Pair(*smallest)
-
-
-def _left(runs: Runs, choices: Choices, held: Held, what: str) -> float:
-    memory = memory_of(runs.run(choices, USUAL._replace(recompute=what)).work.lanes[0])
-    return (memory["activations"] + memory["errors"]) / held.moving

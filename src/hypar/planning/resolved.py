@@ -20,7 +20,7 @@ from hypar.plan.stages import FLUSHES, INTERLEAVED
 from hypar.planning.strategies.base import load_strategy
 from hypar.registry import plugin_names
 from hypar.sharding.conventions import DIRECT, FUSED, MOVED, PAPER
-from hypar.sharding.placement import primes
+from hypar.sharding.placement import Options, primes
 from hypar.sharding.space import parse_space
 from hypar.sharding.tree import MOST_DEVICES, WHOLE_ARRAY
 from hypar.solve.limits import UNLIMITED, Limits
@@ -65,7 +65,8 @@ class Resolved:
     ``baselines`` are strategies that the engine times beside the search's plan, of which the fastest is taken; they may
     have choices ``beyond_space`` if none was requested. The cost counts bytes by ``convention``, engine and score as
     ``counted`` says; ``limits`` are those of a joint search. Dims may be cut ``beyond`` their elements; None for what the
-    strategy says. Of how a step trains the search chooses what is ``free``.
+    strategy says. Of how a step trains the search chooses what is ``free``; choices that were ``proposed`` for
+    all layers are tried.
     """
 
     strategy: str
@@ -100,6 +101,7 @@ class Resolved:
     limits: Limits = UNLIMITED
     beyond: bool | None = None
     free: frozenset[str] = frozenset()
+    proposed: tuple[Options, ...] = ()
 
     @property
     def beyond_elements(self) -> bool:
