@@ -9,7 +9,6 @@ import math
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
@@ -18,7 +17,6 @@ from typing import Any, NamedTuple
 import pytest
 
 from hypar import LayerGraph, load_machine, plan_model
-from hypar.errors import InputError
 from hypar.importers.formats import imported
 from hypar.network.graph import load_model
 from hypar.plan.request import Request
@@ -142,13 +140,12 @@ def configurations(runs: Runs) -> Iterator[Configuration]:
 
 @lru_cache(maxsize=1)
 def every(case: str, folder: Path) -> list[tuple[float, float, Configuration]]:
-    """Return seconds and bytes of all configurations of a case that can run, the fastest first."""
+    """Return seconds and bytes of all configurations of a case, the fastest first; infinite where stages do not fit."""
     runs, found = runs_of(case, folder), []
     for own in configurations(runs):
         runs.run.cache_clear()
-        with suppress(InputError):
-            ran = runs.run(own.choices(runs), own.way)
-            found.append((ran.seconds, ran.held, own))
+        ran = runs.tried(own.choices(runs), own.way)
+        found.append((ran.seconds, ran.held, own) if ran else (math.inf, math.inf, own))
     return sorted(found)
 
 

@@ -12,6 +12,7 @@ import math
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from itertools import accumulate, product, starmap
@@ -29,7 +30,7 @@ from hypar.plan.stages import INTERLEAVED
 from hypar.planning.chunks import Ran, computing_s, run_node
 from hypar.planning.fastest import HIDDEN, MOST_TASKS, held_bytes, proposer_of
 from hypar.planning.question import Answer, Question, ask, latest
-from hypar.planning.resolved import Resolved, checked_microbatches
+from hypar.planning.resolved import TRAINED, Resolved, checked_microbatches
 from hypar.planning.searches.joint import greedy
 from hypar.planning.stages.planner import plan_stages
 from hypar.planning.uneven.planner import Planner
@@ -38,6 +39,7 @@ from hypar.schedule.memory import memory_of
 from hypar.sharding.dims import BATCH
 from hypar.sharding.placement import WHOLE, Options, cut, degrees
 from hypar.solve.limits import checkpoint
+from hypar.units import format_seconds
 
 Choices = tuple[Options, ...]
 
@@ -62,6 +64,9 @@ MARGINS = 1.1, 0.9
 NEAR, RISING = 1.15, (0.05, 0.2, 0.8)
 """Part of the memory up to which a plan nearly fits, and prices of a full memory at which others do, in parts of the step's time."""
 
+NAMED, MORE = 3, (2, 4, 8)
+"""Other ways of training that are named, and times the devices that are tried where nothing fits."""
+
 USEFUL = 0.95
 """Part of the saved bytes that recompute must leave at most."""
 
@@ -74,6 +79,13 @@ class Way(NamedTuple):
     microbatches: int
     stages: int = 1
     parts: int = 1
+
+    @property
+    def words(self) -> str:
+        """What it asks for, as options name it."""
+        return ", ".join(
+            f"{name} {own}" for name, own in self._asdict().items() if own != getattr(USUAL, name)
+        )
 
 
 EACH = 0.0, 0.0, 0.5, 1.5
@@ -111,11 +123,15 @@ class Runs:
     """The steps of plans of a network by ways of training."""
 
     def __init__(self, request: Resolved, graph: LayerGraph) -> None:
-        """Take a request for identical devices, of which those of a stage are considered where there are very many."""
+        """Take a request for identical devices, of which those of a stage are considered where there are very many.
+
+        ``fitting`` are the seconds of ways of training that were run and fit.
+        """
         own, devices = _blocks(request, graph), math.prod(request.array)
         self.whole, self.graph = request, graph
         few = (stages for stages in (1, *STAGES) if devices // stages <= MOST_INSIDE)
         self.least = next(few, 1) if own else 1
+        self.fitting: dict[Way, float] = {}
         self.request = request.over(_inside(request.array, self.least))
         self.question: Question = ask(self.request, graph)
         self.run = cache(self._run)
@@ -159,6 +175,15 @@ class Runs:
         planner = Planner(own, self.question.graph, self.question.pins, size)
         leaf = planner.answered(self.question, Answer(choices=choices, costs=(), solver="", exact=False))
         return run_node(replace(leaf, microbatch=self._microbatch(way.microbatches)))
+
+    def tried(self, choices: Choices, way: Way) -> Ran | None:
+        """Return the step of a plan, None if its stages do not fit; a way of training that fits is known from now on."""
+        with suppress(InputError):
+            ran = self.run(choices, way)
+            if ran.fits:
+                self.fitting[way] = min(ran.seconds, self.fitting.get(way, math.inf))
+            return ran
+        return None
 
     def _starts(self, parts: int) -> tuple[str, ...]:
         """Return the first layers of parts that begin with a block and share the multiplications about evenly."""
@@ -240,20 +265,45 @@ def _inside(array: Sequence[int], stages: int) -> tuple[int, ...]:
     return tuple(found)
 
 
-def trained(request: Resolved, graph: LayerGraph) -> Resolved:
-    """Return a request with the way of training that is found fastest of those that fit, or the one that holds least, as far as its time allows."""
-    found, _ = latest(_found(request, graph), request.limits)
-    return replace(request, free=frozenset()) if found is None else found
+def trained(request: Resolved, graph: LayerGraph) -> tuple[Resolved, str]:
+    """Return a request with the way of training that is found fastest of those that fit, or holds least, and what others take.
 
-
-def _found(request: Resolved, graph: LayerGraph) -> Iterator[Resolved]:
-    """Yield the request with better and better ways of training."""
+    Where none fits these are of the fewest devices more with which one does, or of what the request holds.
+    """
     runs = Runs(request, graph)
-    ways = [own for own in ways_of(request, graph) if own.stages >= runs.least]
-    memory_bytes = request.machines[0].memory_bytes or math.inf
+    found, _ = latest(_found(runs), request.limits)
+    if found is None:
+        return replace(request, free=frozenset()), ""
+    pair, ran = found
+    return runs.of(*pair[1:]), _wider(request, graph) if ran is None else _others(runs.fitting, pair.way)
+
+
+def _others(fitting: Mapping[Way, float], taken: Way) -> str:
+    others = sorted((seconds, way) for way, seconds in fitting.items() if way != taken)[:NAMED]
+    each = [f"{format_seconds(seconds)} with {way.words}" for seconds, way in others]
+    return f"\nnext best of {len(fitting)} ways of training that fit: {'; '.join(each)}" if each else ""
+
+
+def _wider(request: Resolved, graph: LayerGraph) -> str:
+    outer, *inner = request.array
+    open_ = replace(request, free=frozenset(TRAINED))
+    for factor in (1, *MORE) if open_ != request else MORE:
+        with suppress(InputError):
+            own = open_.over((outer * factor, *inner))
+            found, _ = latest(_found(Runs(own, graph)), request.limits)
+            if found is not None and found[1] is not None:
+                ran_s, devices = format_seconds(found[1].seconds), math.prod(own.array)
+                return f"\n{devices:,} devices would fit: {ran_s} a step with {found[0].way.words}"
+    return f"\nnot even {MORE[-1]} times as many devices would fit, or the machine has fewer"
+
+
+def _found(runs: Runs) -> Iterator[tuple[Pair, Ran | None]]:
+    """Yield the plan and the way of training that hold least by an estimate, then better and better ones that fit, with their steps."""
+    ways = [own for own in ways_of(runs.whole, runs.graph) if own.stages >= runs.least]
+    memory_bytes = runs.whole.machines[0].memory_bytes or math.inf
     plans = {choices: runs.held(choices) for choices in _proposed(runs, ways, memory_bytes)}
     pairs, smallest = _estimated(runs, plans, ways, memory_bytes)
-    yield runs.of(*smallest[1:])
+    yield smallest, None
     alone_s = WAITING * computing_s(runs.run(min(plans, key=lambda own: plans[own].seconds), USUAL).step)
     best: Ran | None = None
     for staged in (False, True):
@@ -261,7 +311,7 @@ def _found(request: Resolved, graph: LayerGraph) -> Iterator[Resolved]:
             open_ = [own for own in pairs if (own.way.stages > 1) is staged]
             for pair, ran in _run(runs, open_, ways, best, memory_bytes):
                 best = ran
-                yield runs.of(pair.way, pair.choices)
+                yield pair, ran
 
 
 def _run(
@@ -273,25 +323,26 @@ def _run(
     while pairs and (len(known) < MOST_RUNS[pairs[0].way.stages > 1] or left > 0):
         # What ways of training took longer than was estimated tells of others that are alike.
         seconds, pair = min((_learnt(known, own), own) for own in pairs)
-        if best is not None and seconds >= best.seconds:
+        _, way, choices = pair
+        beaten = best is not None and seconds >= best.seconds
+        if beaten and len(runs.fitting) > NAMED:
             return
+        if beaten and way in known:
+            # Other plans tell of no other way of training.
+            pairs = [own for own in pairs if own.way not in known]
+            continue
         checkpoint()
         pairs.remove(pair)
-        _, way, choices = pair
         tell("trying " + ", ".join(f"{name} {own}" for name, own in way._asdict().items()))
-        try:
-            ran = runs.run(choices, way)
-        except InputError:
-            known[way] = 1.0
+        ran = runs.tried(choices, way)
+        known[way] = ran.seconds / pair.seconds if ran else 1.0
+        if ran is None:
             continue
-        known[way] = ran.seconds / pair.seconds
         left -= len(ran.step.pieces) if way.stages == 1 else left
         if way.stages == 1:
-            if ran.held > memory_bytes or ran.held < ROOM * memory_bytes:
-                for own in _beside(runs, way, ways, choices, more=not ran.fits):
-                    if (own, choices) not in tried:
-                        tried.add((own, choices))
-                        pairs.append(Pair(pair.seconds, own, choices))
+            new = [own for own in _beside(runs, pair, ways, ran, memory_bytes) if own[1:] not in tried]
+            tried.update(own[1:] for own in new)
+            pairs += new
             if not ran.fits and ran.held <= NEAR * memory_bytes:
                 ran = _smaller(runs, way, ran, memory_bytes)
         if ran.fits and (best is None or ran.beats(best)):
@@ -299,13 +350,14 @@ def _run(
             yield pair, ran
 
 
-def _beside(runs: Runs, way: Way, ways: Sequence[Way], choices: Choices, *, more: bool) -> Iterator[Way]:
-    """Yield the way with the next more microbatches that have a sample for each device, or the next fewer ones."""
+def _beside(runs: Runs, pair: Pair, ways: Sequence[Way], ran: Ran, memory_bytes: float) -> Iterator[Pair]:
+    """Yield a plan with the next more microbatches that have a sample for each device, where it does not fit, or the next fewer ones."""
+    way, more = pair.way, ran.held > memory_bytes
     alike = [own for own in ways if own._replace(microbatches=way.microbatches) == way]
     each = [own for own in alike if (own > way) is more and own != way]
-    for own in each[: 1 if more else None][-1:]:
-        if runs.held(choices).samples * own.microbatches <= runs.graph.batch:
-            yield own
+    for own in each[: 1 if more else None][-1:] if more or ran.held < ROOM * memory_bytes else ():
+        if runs.held(pair.choices).samples * own.microbatches <= runs.graph.batch:
+            yield pair._replace(way=own)
 
 
 def _smaller(runs: Runs, way: Way, ran: Ran, memory_bytes: float) -> Ran:

@@ -136,7 +136,9 @@ def _decided(request: Resolved, graph: LayerGraph) -> Plan:
     if request.free:
         from hypar.planning.fit import trained  # noqa: PLC0415 (only where the search chooses how a step trains)
 
-        request = trained(request, graph)
+        request, others = trained(request, graph)
+        plan = _decided(request, graph)
+        return plan.model_copy(update={"claim": plan.claim + others})
     if request.stages is not None:
         from hypar.planning.stages.planner import decided_stages  # noqa: PLC0415 (only where they are asked for)
 
