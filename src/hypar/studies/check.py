@@ -25,6 +25,7 @@ from hypar.solve.limits import Limits
 
 FAMILY = SCHEMA.partition("/")[0]
 CUT_SHORT = "its search was cut short: its choices are priced again, and its bound stands for the machine that found it"
+TRAINED = "the search for how it trains is not repeated: its choices are priced again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +62,7 @@ def check_plan(
 ) -> Verdict:
     """Plan again from a stored plan's request, and compare the whole file with the one written today.
 
-    A search that was cut short is not repeated, as it would end elsewhere: the stored choices are priced again. If the model
+    A search that was cut short, or chose how a step trains, is not repeated: the stored choices are priced again. If the model
     has changed so that the recorded solver no longer suits it, the cheapest exact one is used instead.
 
     Args:
@@ -119,8 +120,9 @@ def _again(
     stored: Plan, request: Resolved, graph: LayerGraph, *, changed: bool
 ) -> tuple[Plan, tuple[str, ...]]:
     """Plan the request today, and say if hypar would take another solver than the recorded one."""
-    if stored.limits is not None and stored.limits.cut is not None and not changed:
-        return priced(stored, request, graph), (CUT_SHORT,)
+    cut = stored.limits is not None and stored.limits.cut is not None
+    if (cut or stored.strategy == "fit") and not changed:
+        return priced(stored, request, graph), (CUT_SHORT if cut else TRAINED,)
     free, own = replace(request, solver=None), None
     if request.solver is not None:
         with suppress(ProblemError, TableLimitError):
