@@ -117,11 +117,11 @@ def test_weights_rest_in_shares(name: str, array: tuple[int | str, ...], zero: i
     holds_what_it_says(trained(graph, array, zero=zero, microbatches=2), graph)
 
 
-@pytest.mark.parametrize("recompute", ["attention", "full"])
+@pytest.mark.parametrize("recompute", ["attention", "full:1/2", "full"])
 @pytest.mark.parametrize("array", ARRAYS, ids=str)
 @pytest.mark.parametrize("name", BLOCKS)
 def test_layers_are_computed_again(name: str, array: tuple[int | str, ...], recompute: str) -> None:
-    graph = BLOCKS[name](batch=16)
+    graph = BLOCKS[name](batch=16, blocks=2 if ":" in recompute else 1)
     plan = trained(graph, array, recompute=recompute, zero=3 * (recompute == "full"))
     holds_what_it_says(plan, graph)
 
@@ -209,6 +209,7 @@ def test_what_is_computed_again_takes_its_forward_phase_and_moves_its_tensors_on
     runs = {name: run_plan(trained(graph, (2,), recompute=name, **given)) for name in RECOMPUTED}
     forward = {name: ran.score.time["forward"] for name, ran in runs.items()}
     assert forward["none"] < forward["attention"] < forward["full"] < 2 * forward["none"]
+    assert forward["none"] + forward["full"] == pytest.approx(2 * forward["full:1/2"])
     for phase in ("backward", "gradient", "update"):
         assert {ran.score.time[phase] for ran in runs.values()} == {runs["none"].score.time[phase]}
     moved = {name: ran.score.communication_bytes for name, ran in runs.items()}

@@ -178,7 +178,7 @@ def computed_again(layers: Iterable[Layer | PlanNode], recompute: str | Iterable
     """Return the names of the blocks, and of the single layers, that the backward phase computes again, as each layer or all ask."""
     found, each = set[str](), repeat(recompute) if isinstance(recompute, str) else recompute
     for layer, own in zip(layers, each, strict=False):
-        if own == "full" and block_of(layer.name) != layer.name:
+        if _in_full(layer.name, own):
             found.add(block_of(layer.name))
         elif own == "attention" and layer.op_name == own:
             found.add(layer.name)
@@ -193,7 +193,18 @@ def kept_in_shards(layers: Iterable[Layer | PlanNode], recompute: str | Iterable
     """
     each = repeat(recompute) if isinstance(recompute, str) else recompute
     asked = [(layer.name, own) for layer, own in zip(layers, each, strict=False) if own != RECOMPUTED[0]]
-    return frozenset([name for name, own in asked if own != "full" or block_of(name) == name])
+    return frozenset([name for name, own in asked if not _in_full(name, own)])
+
+
+def _in_full(name: str, recompute: str) -> bool:
+    """Return whether the block of a layer is computed again: all blocks, or so many of every few."""
+    kind, _, part = recompute.partition(":")
+    block = block_of(name)
+    if kind != "full" or block == name:
+        return False
+    number = block.rpartition(".")[2]
+    some, every = map(int, (part or "1/1").split("/"))
+    return some * int(number if number.isdecimal() else 0) % every < some
 
 
 kept_with_graph = lru_cache(maxsize=1024)

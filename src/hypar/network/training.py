@@ -95,8 +95,8 @@ AS_USUAL = Training()
 GATHERED = 3
 """The stage of ZeRO by which weights are gathered for each use."""
 
-RECOMPUTED = ("none", "gathers", "attention", "full")
-"""What the backward phase does again: nothing, gathers, each attention too, or each block of layers from what it reads.
+RECOMPUTED = ("none", "gathers", "attention", "full:1/4", "full:1/2", "full:3/4", "full")
+"""What the backward phase does again: nothing, gathers, each attention too, or a part or all of the blocks of layers from what they read.
 
 Source: Korthikanti et al., Reducing Activation Recomputation in Large Transformer Models, MLSys 2023: 4.2.2, where a device keeps its
 shard of the input of a layer and gathers it again, and 5, selective and full.

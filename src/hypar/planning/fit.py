@@ -125,12 +125,13 @@ class Runs:
     def __init__(self, request: Resolved, graph: LayerGraph) -> None:
         """Take a request for identical devices, of which those of a stage are considered where there are very many.
 
-        ``fitting`` are the seconds of ways of training that were run and fit.
+        ``pairs`` are estimated, ``fitting`` the seconds of ways of training that were run and fit.
         """
         own, devices = _blocks(request, graph), math.prod(request.array)
         self.whole, self.graph = request, graph
         few = (stages for stages in (1, *STAGES) if devices // stages <= MOST_INSIDE)
         self.least = next(few, 1) if own else 1
+        self.pairs: list[Pair] = []
         self.fitting: dict[Way, float] = {}
         self.request = request.over(_inside(request.array, self.least))
         self.question: Question = ask(self.request, graph)
@@ -275,13 +276,17 @@ def trained(request: Resolved, graph: LayerGraph) -> tuple[Resolved, str]:
     if found is None:
         return replace(request, free=frozenset()), ""
     pair, ran = found
-    return runs.of(*pair[1:]), _wider(request, graph) if ran is None else _others(runs.fitting, pair.way)
+    return runs.of(*pair[1:]), _wider(request, graph) if ran is None else _others(runs, pair.way)
 
 
-def _others(fitting: Mapping[Way, float], taken: Way) -> str:
-    others = sorted((seconds, way) for way, seconds in fitting.items() if way != taken)[:NAMED]
+def _others(runs: Runs, taken: Way) -> str:
+    first = {own.way: own for own in sorted(runs.pairs, reverse=True)}
+    for _, way, choices in sorted(first.values())[: 2 * NAMED]:
+        if len(runs.fitting) <= NAMED and way not in runs.fitting:
+            runs.tried(choices, way)
+    others = sorted((seconds, way) for way, seconds in runs.fitting.items() if way != taken)[:NAMED]
     each = [f"{format_seconds(seconds)} with {way.words}" for seconds, way in others]
-    return f"\nnext best of {len(fitting)} ways of training that fit: {'; '.join(each)}" if each else ""
+    return f"\nnext best of {len(runs.fitting)} ways of training that fit: {'; '.join(each)}" if each else ""
 
 
 def _wider(request: Resolved, graph: LayerGraph) -> str:
@@ -303,6 +308,7 @@ def _found(runs: Runs) -> Iterator[tuple[Pair, Ran | None]]:
     memory_bytes = runs.whole.machines[0].memory_bytes or math.inf
     plans = {choices: runs.held(choices) for choices in _proposed(runs, ways, memory_bytes)}
     pairs, smallest = _estimated(runs, plans, ways, memory_bytes)
+    runs.pairs = [*pairs]
     yield smallest, None
     alone_s = WAITING * computing_s(runs.run(min(plans, key=lambda own: plans[own].seconds), USUAL).step)
     best: Ran | None = None
@@ -324,13 +330,8 @@ def _run(
         # What ways of training took longer than was estimated tells of others that are alike.
         seconds, pair = min((_learnt(known, own), own) for own in pairs)
         _, way, choices = pair
-        beaten = best is not None and seconds >= best.seconds
-        if beaten and len(runs.fitting) > NAMED:
+        if best is not None and seconds >= best.seconds:
             return
-        if beaten and way in known:
-            # Other plans tell of no other way of training.
-            pairs = [own for own in pairs if own.way not in known]
-            continue
         checkpoint()
         pairs.remove(pair)
         tell("trying " + ", ".join(f"{name} {own}" for name, own in way._asdict().items()))
@@ -382,9 +383,8 @@ class Pair(NamedTuple):
 
 def _learnt(known: Mapping[Way, float], pair: Pair) -> float:
     """Return the estimated seconds, as much longer as those of the most alike way that was run: no more microbatches, whatever is computed again."""
-    own = pair.way._replace(recompute="")
-    alike = [key for key in known if key._replace(recompute="", microbatches=own.microbatches) == own]
-    alike = [key for key in alike if key.microbatches <= own.microbatches]
+    zero, _, microbatches, *stages = pair.way
+    alike = [key for key in known if key[0] == zero and key[2] <= microbatches and [*key[3:]] == stages]
     return pair.seconds * (known[max(alike, key=lambda key: key.microbatches)] if alike else 1.0)
 
 
@@ -404,7 +404,7 @@ def _proposed(runs: Runs, ways: Sequence[Way], memory_bytes: float) -> Iterator[
     if runs.least > 1:
         # Those of a stage have no more samples at a time than the outermost level has ways.
         parts, few = [max(own for own in parts if own * runs.request.array[0] <= runs.graph.batch)], []
-    for own in dict.fromkeys((parts[0], *few)):
+    for own in dict.fromkeys((parts[0], *few[::2])):
         request = runs.of(USUAL._replace(microbatches=own))
         question = runs.question if own == 1 else ask(request, runs.graph)
         proposer = proposer_of(request, runs.graph, question)

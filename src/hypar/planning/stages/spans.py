@@ -21,7 +21,7 @@ import numpy as np
 from hypar.errors import OptionError, TableLimitError, shown, suggestion
 from hypar.machine.machine import DeviceGroup, Machine
 from hypar.network.graph import LayerGraph
-from hypar.network.nodes import PlanGraph, Tensor, block_of
+from hypar.network.nodes import PlanGraph, Tensor, block_of, computed_again
 from hypar.plan.plan import Plan
 from hypar.plan.stages import FLUSHES
 from hypar.planning.folding import counted_from, kinds_of
@@ -189,7 +189,9 @@ class CutSpans(StageDevices):
     @cached_property
     def kinds(self) -> str:
         """A letter for each layer: spans of equal letters are equal, and cost the same."""
-        return kinds_of(self.whole, tuple(self.planner.pins))
+        again = computed_again(self.whole.layers, self.request.recompute)
+        each = zip(kinds_of(self.whole, tuple(self.planner.pins)), self.whole.layers, strict=True)
+        return "".join(chr(2 * ord(kind) + (block_of(layer.name) in again)) for kind, layer in each)
 
     @cached_property
     def crossing_bytes(self) -> Costs:
