@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hypar.execution.compute import LEARNING_RATE, Devices, Parameters, start
 from hypar.execution.exchange import mask, moved
-from hypar.execution.simulator import run
+from hypar.execution.simulator import LEARNING_RATE, Devices, Parameters, run, start
 from hypar.network.graph import LayerGraph
 from hypar.ops.tape import Array
 from hypar.program.lowering import Item, Program, lower, runs_once
