@@ -155,8 +155,8 @@ MUTANTS = [
     Mutant("a mesh turns at a corner of both", "machine/topologies/base.py", "corner = self.starts // columns * columns + self.ends % columns", "corner = self.ends // columns * columns + self.starts % columns"),
     Mutant("memory is large enough if it is as large", "machine/machine.py", "return self.memory_bytes is None or num_bytes <= self.memory_bytes", "return True"),
     Mutant("a pair of groups is as fast as both", "machine/machine.py", "sum((group.flop_per_s(element_bytes) for group in inner), each)", "max([group.flop_per_s(element_bytes) for group in inner] or [each])"),
-    Mutant("sets in a line stand below or beside one another", "machine/spatial/sets.py", "return max(below, beside) if line and width > 1 else below * beside", "return below * beside"),
-    Mutant("pieces are as wide as so many sets allow", "machine/spatial/sets.py", "for width in range(min(widest, bands * columns), layout.columns, -1):", "for width in range(layout.columns, layout.columns, -1):"),
+    Mutant("sets in a line stand below or beside one another", "machine/spatial.py", "return max(below, beside) if line and width > 1 else below * beside", "return below * beside"),
+    Mutant("pieces are as wide as so many sets allow", "machine/spatial.py", "for width in range(min(widest, bands * columns), layout.columns, -1):", "for width in range(layout.columns, layout.columns, -1):"),
     Mutant("a map whose zeros are not known is not coded", "machine/compute_models/blocked_row_stationary.py", "return 1.0\n", "return PAIR_WORDS\n"),
     Mutant("a change leaves the file that is kept as it was", "machine/schema.py", "= copy.deepcopy(document.data)", "= copy.copy(document.data)"),
     # studies
