@@ -22,7 +22,7 @@ from hypar.ops.base import Op
 from hypar.ops.nest import Nest
 from hypar.ops.run import Arrays, Piece, Run, uniform
 from hypar.ops.tape import Array, Unlike, aligned, selection
-from hypar.program.lowering import Compute, Move, Program, Step, Update, runs_once
+from hypar.program.lowering import Compute, Move, Program, Step, Update
 from hypar.sharding.layout import Numbers
 
 SHARES = frozenset({"softmax", "cross_entropy"})
@@ -127,7 +127,7 @@ def run(program: Program, starts: Sequence[Start], *, without: int | None = None
         # Microbatches add to the terms of gradients, and to the gradients that need no addition.
         gradients = {name: devices.values[name] for name in late - written if name in devices.values}
         for number, step in enumerate(program.steps):
-            if not runs_once(step):
+            if not step.once:
                 _do(devices, step, number, drop=number == without)
                 _note(devices, step)
             for name in last.get(number, ()):
@@ -135,7 +135,7 @@ def run(program: Program, starts: Sequence[Start], *, without: int | None = None
         for name, before in gradients.items():
             devices.values[name] = devices.values[name] + before
     for number, step in enumerate(program.steps):
-        if runs_once(step):
+        if step.once:
             _do(devices, step, number, drop=number == without)
     return devices
 
@@ -189,7 +189,7 @@ def _last_reads(program: Program) -> dict[int, list[str]]:
 
 def _late(program: Program) -> tuple[set[str], set[str]]:
     """Return the arrays that are read, and those that are written, behind all microbatches."""
-    late = [step for step in program.steps if runs_once(step)]
+    late = [step for step in program.steps if step.once]
     reads, writes = zip(*map(_arrays, late), strict=True)
     return set().union(*reads), set().union(*writes)
 
