@@ -1,8 +1,7 @@
 """The bytes that the simulated devices of a plan hold, beside those that its score says."""
 
 from hypar import LayerGraph, Plan
-from hypar.execution.compute import start
-from hypar.execution.simulator import run
+from hypar.execution.simulator import run, start
 from hypar.planning.replay import run_plan
 from hypar.planning.resolved import cost_convention
 from hypar.planning.sources import as_planned

@@ -33,7 +33,7 @@ INSIDE = {
     "schedule": "timeline pieces record pipeline_orders lanes tasks lifetimes memory stages scoring",
     "planning": "strategies pins sources resolved refusals question searches records uneven chunks folding fastest engine stages planner replay",
     "program": "holding steps layouts fragments lowering",
-    "execution": "exchange compute simulator verify",
+    "execution": "exchange simulator verify",
     "studies": "step shrink pieces verify remarks grid alternatives",
     "reports": "words palette text plots exports terminal steps renderers of report",
 }

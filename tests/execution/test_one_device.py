@@ -7,8 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from hypar.execution.compute import LEARNING_RATE, Devices, Parameters, Start, loss, start
-from hypar.execution.simulator import run
+from hypar.execution.simulator import LEARNING_RATE, Devices, Parameters, Start, loss, run, start
 from hypar.execution.verify import alone
 from hypar.network.graph import LayerGraph
 from tests.effort import examples

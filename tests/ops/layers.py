@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import yaml
 
-from hypar.execution.compute import finished, first_values
+from hypar.execution.simulator import finished, first_values
 from hypar.network.layer import Layer
 from hypar.ops.base import Op
 from hypar.ops.nest import Nest, operand_name

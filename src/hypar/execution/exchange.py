@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence, Sized
 from functools import reduce
 from itertools import islice
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,30 +32,32 @@ def mask(holding: Holding) -> Mask:
     return reduce(np.logical_or, map(outer, holding.each))
 
 
+def _sent(places: Places, have: Mask, need: Mask) -> Iterator[tuple[int, Any, Any]]:
+    """Yield the elements that devices send until each has what it needs, outermost level first: the level, from where, and to where."""
+    now = have.copy()
+    for level in range(len(places.parts)) if (need & ~have).any() else ():
+        for group, parts in places.inside[level]:
+            holders = now[group].any(axis=0)
+            sender = group[now[group].argmax(axis=0)]
+            for part in parts:
+                where = np.nonzero(need[part].any(axis=0) & ~now[part].any(axis=0) & holders)
+                if len(where[0]):
+                    receiver = part[need[part].argmax(axis=0)]
+                    target = receiver[where], *where
+                    now[target] = True
+                    yield level, (sender[where], *where), target
+
+
 def copy(places: Places, source: Array, have: Mask, need: Mask) -> tuple[Array, Numbers]:
     """Bring every device what it needs and does not have, outermost level first.
 
     Returns:
         The elements that each device needs; the number that it received at each level, ``[levels, devices]``.
     """
-    moved = np.zeros((len(places.parts), len(need)), np.int64)
-    target = np.where(need, source, np.nan)
-    if not (need & ~have).any():
-        return target, moved
-    values, now = np.where(have, source, np.nan), have.copy()
-    for level in range(len(places.parts)):
-        for group, parts in places.inside[level]:
-            holders = now[group].any(axis=0)
-            sender = group[now[group].argmax(axis=0)]
-            for part in parts:
-                lack = need[part].any(axis=0) & ~now[part].any(axis=0) & holders
-                where = np.nonzero(lack)
-                if not len(where[0]):
-                    continue
-                receiver = part[need[part].argmax(axis=0)]
-                moved[level] += np.bincount(receiver[where], minlength=len(need))
-                values[(receiver[where], *where)] = values[(sender[where], *where)]
-                now[(receiver[where], *where)] = True
+    values, moved = np.where(have, source, np.nan), np.zeros((len(places.parts), len(need)), np.int64)
+    for level, start, end in _sent(places, have, need):
+        values[end] = values[start]
+        moved[level] += np.bincount(end[0], minlength=len(need))
     return np.where(need, values, np.nan), moved
 
 
@@ -89,26 +92,14 @@ def _owners(places: Places, having: Mask, wanted: Mask) -> Mask:
 
 
 def reduced(places: Places, source: Array, having: Mask, owner: Mask) -> tuple[Array, Numbers]:
-    """Return the sums of the terms of each element at its owners, the nearest ones, and the elements received, ``[levels, devices]``."""
-    moved = np.zeros((len(places.parts), len(owner)), np.int64)
-    values, now = np.where(having, source, 0.0), having.copy()
-    for level in reversed(range(len(places.parts))):
-        for _, parts in places.inside[level]:
-            has = np.stack([now[part].any(axis=0) for part in parts])
-            mine = np.stack([owner[part].any(axis=0) for part in parts])
-            owned = mine.any(axis=0)
-            keeper = np.where(owned, mine.argmax(axis=0), has.argmax(axis=0))
-            held = np.stack([part[now[part].argmax(axis=0)] for part in parts])
-            owning = np.stack([part[owner[part].argmax(axis=0)] for part in parts])
-            at = np.take_along_axis(np.where(has, held, owning), keeper[None], axis=0)[0]
-            for number in range(len(parts)):
-                sends = np.nonzero(has[number] & (keeper != number) & ~mine[number])
-                if not len(sends[0]):
-                    continue
-                moved[level] += np.bincount(at[sends], minlength=len(owner))
-                values[(at[sends], *sends)] += values[(held[number][sends], *sends)]
-                now[(at[sends], *sends)] = True
-                now[(held[number][sends], *sends)] = False
+    """Return the sums of the terms of each element at its owners, the nearest ones, and the elements received, ``[levels, devices]``.
+
+    Terms go the way of a copy of the owners' elements back, the last step of it first.
+    """
+    values, moved = np.where(having, source, 0.0), np.zeros((len(places.parts), len(owner)), np.int64)
+    for level, end, start in reversed([*_sent(places, owner, having)]):
+        values[end] += values[start]
+        moved[level] += np.bincount(end[0], minlength=len(owner))
     return np.where(owner, values, np.nan), moved
 
 

@@ -8,12 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hypar.execution.compute import LEARNING_RATE, Devices, Parameters, start
 from hypar.execution.exchange import mask, moved
-from hypar.execution.simulator import run
+from hypar.execution.simulator import LEARNING_RATE, Devices, Parameters, run, start
 from hypar.network.graph import LayerGraph
 from hypar.ops.tape import Array
-from hypar.program.lowering import Item, Program, lower, runs_once
+from hypar.program.lowering import Item, Program, lower
 from hypar.sharding.layout import Layout, Numbers, Places
 
 TOLERANCE = 1e-10
@@ -114,7 +113,7 @@ def verify_program(
         zero=tuple(name for name, own in whole.items() if not own.any()),
         elements=devices.elements,
         arrived={
-            number: own // (1 if runs_once(devices.program.steps[number]) else microbatches)
+            number: own // (1 if program.steps[number].once else microbatches)
             for number, own in devices.arrived.items()
         },
     )
@@ -123,7 +122,7 @@ def verify_program(
 def counted(program: Program, microbatches: int = 1) -> Iterator[tuple[Item, Numbers]]:
     """Yield what each transfer is for, and the elements that each level moves in a mini-batch."""
     for step in program.transfers.values():
-        times = 1 if runs_once(step) else microbatches
+        times = 1 if step.once else microbatches
         yield step.item, times * moved(program.places, step.transfer)
 
 

@@ -215,11 +215,12 @@ def layer_energy(
     Some devices share an update; a microbatch may go forward several times.
     """
     words = devices * (setting.element_bytes / setting.machine.content.device.word.value)
-    weight, more = time.words["weight"] / sharing, time.work["forward"].accesses
+    weight, work = time.words["weight"] / sharing, [done.accesses for done in time.work.values()]
     macs = math.fsum([*map(time.done_macs, time.work), (forward - 1) * time.done_macs("forward")])
     done = {"arithmetic": devices * (microbatches * macs + weight)}
-    for place, own in time.accesses.items():
-        done[place] = words * microbatches * (own + (forward - 1) * more[place])
+    for place, more in time.work["forward"].accesses.items():
+        own = math.fsum(accesses[place] for accesses in work)
+        done[place] = words * microbatches * (own + (forward - 1) * more)
     each = energies(setting.machine)
     updates = setting.formats.updated(setting.optimizer) / setting.element_bytes * weight
     found = [(name, done[name] * joules) for name, joules in each.items()]

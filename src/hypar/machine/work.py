@@ -40,13 +40,6 @@ class LayerTime:
     words: Mapping[str, float]
     fullest: Mapping[str, float]
 
-    @cached_property
-    def accesses(self) -> Mapping[str, float]:
-        """The accesses to each place in the three phases on one device."""
-        work = self.work.values()
-        places = next(iter(work)).accesses
-        return {place: math.fsum(done.accesses[place] for done in work) for place in places}
-
     def done_macs(self, phase: str) -> float:
         """Return the multiply-accumulates of a phase that take energy."""
         return self.macs * (1 - self.work[phase].skipped)

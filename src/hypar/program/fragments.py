@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, reduce
 from itertools import chain
@@ -68,10 +68,7 @@ class Reader(NamedTuple):
 held_by = by_content(Holding)
 """Returns one holding of equal members."""
 
-
-@by_content
-def _alike(layout: Layout) -> Layout:
-    return layout
+_alike: Callable[[Layout], Layout] = by_content(lambda layout: layout)
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -62,7 +62,7 @@ class Move:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Compute:
-    """Every device computes on its own piece, and moves nothing.
+    """Every device computes on its own piece, and moves nothing, for each microbatch.
 
     Attributes:
         kind: ``forward``, ``finish`` (the bias), ``statistics`` (the terms of a phase's sums), ``backward``, ``loss``, or a sum
@@ -81,11 +81,12 @@ class Compute:
     reads: Mapping[str, str]
     writes: Mapping[str, str]
     due: Mapping[str, Holding] = field(default_factory=dict)
+    once: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Update:
-    """Every device updates its own elements of a trained tensor.
+    """Every device updates its own elements of a trained tensor, once behind all microbatches.
 
     Attributes:
         layer: name of the layer.
@@ -106,14 +107,10 @@ class Update:
     rest: Holding | None = None
     writes: str = ""
     gathered: str = ""
+    once: ClassVar[bool] = True
 
 
 Step = Move | Compute | Update
-
-
-def runs_once(step: Step) -> bool:
-    """Return whether a step runs once, behind all microbatches."""
-    return isinstance(step, Update) or (isinstance(step, Move) and step.once)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.network.nodes import LayerOp, PlanNode, block_of
+from hypar.network.nodes import LayerOp, block_of
 from hypar.network.training import Formats
 from hypar.program.fragments import Fragment
 from hypar.program.holding import Holding, Members, Transfer
@@ -86,36 +86,6 @@ class StepOp(NamedTuple):
     node: int
     part: int
     sent: tuple[tuple[tuple[int, int], int], ...]
-
-
-@lru_cache(maxsize=256)
-def ops_of(
-    parts: tuple[tuple[int, tuple[PlanNode | None, ...]], ...], sent: tuple[tuple[int, int, int], ...] = ()
-) -> tuple[StepOp, ...]:
-    """Return the layers of nodes in the order in which they run, without those before all nodes that nothing trains.
-
-    Args:
-        parts: the nodes of each part of a stage, None where the devices do not work, behind the index in the network of the first of them.
-        sent: the tensors that other stages read: the index of the node, its number there, the index of the node that reads it.
-    """
-    found, run = list[StepOp](), set[str]()
-    readers: dict[tuple[int, int], list[tuple[tuple[int, int], int]]] = {}
-    for number, (node_of, tensor, reader) in enumerate(sent):
-        behind = sum(first < reader for first, _ in parts[1:])
-        readers.setdefault((node_of, tensor), []).append(((-reader, number), behind))
-    every = (
-        (part, at, op)
-        for part, (first, nodes) in enumerate(parts)
-        for at, node in enumerate(nodes, first)
-        for op in (node.ops if node else ())
-    )
-    for part, at, own in every:
-        trains = own.owner is not None or own.nest.trained or run.intersection(own.inputs)
-        if trains and own.name not in run:
-            run.add(own.name)
-            gone = () if own.views else tuple(readers.get((at, own.number), ()))
-            found.append(StepOp(own, at, part, gone))
-    return tuple(found)
 
 
 @dataclass(frozen=True, eq=False)

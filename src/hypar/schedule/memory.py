@@ -24,7 +24,7 @@ from hypar.network.training import AS_USUAL, Formats
 from hypar.program.fragments import Fragment, following, gathered_again, gradient_of, rest_of
 from hypar.program.holding import Holding, Transfer, grids
 from hypar.schedule.lanes import Ends, Lane
-from hypar.schedule.lifetimes import Arrays, Bytes, Course, StepOp, ops_of
+from hypar.schedule.lifetimes import Arrays, Bytes, Course, StepOp
 from hypar.schedule.record import Buckets, Gather
 from hypar.sharding.conventions import MOVED, PAPER
 from hypar.sharding.layout import Grid
@@ -201,18 +201,31 @@ def _held_by(
 
 
 def _ops(parts: Sequence[_Part]) -> tuple[StepOp, ...]:
-    spans, working = [range(part.first, part.first + len(part.graph.layers)) for part in parts], []
-    sent = tuple(
-        (part.first + own.producer, own.number, part.first + own.consumer)
-        for part in parts
-        for own in part.outside
-        if own.producer >= 0 and not any(part.first + own.consumer in span for span in spans)
-    )
-    for part in parts:
+    """Return the layers of nodes at work in the order in which they run, without those before all nodes that nothing trains."""
+    found, readers = dict[str, StepOp](), _readers(parts)
+    for number, part in enumerate(parts):
         each = zip(part.graph.layers, part.above or repeat(()), strict=False)
-        idle = ((node, node.empty or any(own.ends[own.own] is None for own in above)) for node, above in each)
-        working.append((part.first, tuple([None if none else node for node, none in idle])))
-    return ops_of(tuple(working), sent)
+        for at, (node, above) in enumerate(each, part.first):
+            idle = node.empty or any(own.ends[own.own] is None for own in above)
+            for own in () if idle else node.ops:
+                trains = own.owner is not None or own.nest.trained or not found.keys().isdisjoint(own.inputs)
+                if trains and own.name not in found:
+                    sent = () if own.views else tuple(readers.get((at, own.number), ()))
+                    found[own.name] = StepOp(own, at, number, sent)
+    return tuple(found.values())
+
+
+def _readers(parts: Sequence[_Part]) -> dict[tuple[int, int], list[tuple[tuple[int, int], int]]]:
+    """Return the readers in other stages, as of ``StepOp``, of each tensor, by the index of its node and its number there."""
+    found: dict[tuple[int, int], list[tuple[tuple[int, int], int]]] = {}
+    spans = [range(part.first, part.first + len(part.graph.layers)) for part in parts]
+    sent = ((part.first, own) for part in parts for own in part.outside if own.producer >= 0)
+    apart = ((at, own) for at, own in sent if not any(at + own.consumer in span for span in spans))
+    for number, (at, own) in enumerate(apart):
+        behind = sum(span.start < at + own.consumer for span in spans[1:])
+        key = (-at - own.consumer, number), behind
+        found.setdefault((at + own.producer, own.number), []).append(key)
+    return found
 
 
 def _samples_alike(parts: Sequence[_Part], array: Sequence[int]) -> int:

@@ -3,7 +3,7 @@
 Source: Chen, Emer and Sze, Eyeriss: A Spatial Architecture for Energy-Efficient Dataflow (ISCA 2016), sections V and
 VI; Chen, Krishna, Emer and Sze, Eyeriss: An Energy-Efficient Reconfigurable Accelerator (JSSC 2017), sections IV and V.
 
-Sets are those of ``row_stationary``. A mapping is chosen for each phase of a layer: see ``machine/spatial/blocking.py``.
+Sets are those of ``row_stationary``. A mapping is chosen for each phase of a layer: see ``machine/spatial.py``.
 The arithmetic takes the cycles of the mapping; the words between buffer and array take the cycles that
 ``buffer_words_per_cycle`` allows, and the longer of the two is the time.
 
@@ -28,7 +28,7 @@ from pydantic import Field, PrivateAttr
 from hypar.files.quantities import AsNumber, Count, Sourced
 from hypar.machine.compute_models.base import ComputeModel, ElementArray, LocalShape, Work
 from hypar.machine.schema import Device
-from hypar.machine.spatial.blocking import Blocking, PhaseLoops, Unit, best_blocking
+from hypar.machine.spatial import Blocking, PhaseLoops, Unit, best_blocking
 from hypar.ops.nest import PHASES
 from hypar.ops.windows import Window
 

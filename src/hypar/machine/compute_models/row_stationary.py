@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 
 from hypar.machine.compute_models.base import ComputeModel, ElementArray, LocalShape, Work, memory_words
-from hypar.machine.spatial.sets import SetLayout, layouts
+from hypar.machine.spatial import SetLayout, layouts
 from hypar.ops.nest import PHASES
 
 

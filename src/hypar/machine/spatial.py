@@ -1,4 +1,7 @@
-"""Loop blocking: which words of a phase pass the array, the buffer and the memory, by the best of all mappings.
+"""Mapping of a phase of a layer to an array of processing elements with a buffer: sets, and loop blocking.
+
+A set has R rows of the kernel by ``columns`` rows of the output; see ``compute_models/row_stationary.py``. Several may work side by
+side. Which words pass the array, the buffer and the memory follows from the best of all mappings.
 
 A phase is the loops of three loops over passes of the array: input channels, filters, and samples with their pieces of
 rows. W does not depend on the samples, F_in not on the filters, F_out not on the channels, so a tile of one of them
@@ -14,7 +17,7 @@ their loops evenly are tried; pieces are then as wide as the buffer allows with 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
@@ -22,8 +25,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-
-from hypar.machine.spatial.sets import SetLayout, grids, layouts, wider
 
 Numbers = NDArray[np.int64]
 Passes = tuple[Numbers, Numbers, Numbers, Numbers, Numbers]
@@ -37,6 +38,96 @@ _STAYS = {FILTERS: 0, CHANNELS: 1, SAMPLES: 2}
 
 ANY, BANK = "any", "bank"
 """Where the rows of F_in lie that a pass reads of a sample."""
+
+
+# Sets
+
+
+class SetLayout(NamedTuple):
+    """A layout of sets on the array.
+
+    Attributes:
+        kernel_rows: rows of a set that the array holds at once, R unless R exceeds the rows of the array.
+        kernel_folds: parts of a kernel that is taller than the array.
+        columns: output rows of one piece of a set.
+        folds: pieces of a set, processed one after another.
+        sets: sets processed side by side.
+    """
+
+    kernel_rows: int
+    kernel_folds: int
+    columns: int
+    folds: int
+    sets: int
+
+    @property
+    def active(self) -> int:
+        """Processing elements active in a full piece."""
+        return self.kernel_rows * self.columns * self.sets
+
+    def rounds(self, planes: int, units: int) -> int:
+        """Return the pieces that the array processes one after another for a number of planes."""
+        return -(-planes // (self.sets * units)) * self.folds * self.kernel_folds
+
+
+@lru_cache(maxsize=4096)
+def layouts(
+    rows: int, columns: int, kernel: int, height: int, *, line: bool = False
+) -> tuple[SetLayout, ...]:
+    """Return every layout of sets of ``kernel`` by ``height`` on an array, the widest pieces first.
+
+    Pieces have equal widths but for the last, and two columns at least, so that F_in is shared along diagonals, unless
+    the output has one row or the array has no room for two columns.
+
+    Args:
+        rows: rows of the array.
+        columns: columns of the array.
+        kernel: rows of the kernel.
+        height: output rows.
+        line: whether sets of several columns stand only below or only beside one another, and not both.
+    """
+    kernel_folds = -(-kernel // rows)
+    kernel_rows = -(-kernel // kernel_folds)
+    bands = rows // kernel_rows
+    widest = min(height, bands * columns)
+    widths = [*dict.fromkeys(-(-height // pieces) for pieces in range(-(-height // widest), height + 1))]
+    kept = [width for width in widths if height // -(-height // width) >= 2] or widths[:1]
+    each = [(width, -(-height // width), _sets(bands, columns, width, line=line)) for width in kept]
+    return tuple(SetLayout(kernel_rows, kernel_folds, *own) for own in each)
+
+
+def wider(
+    layout: SetLayout, rows: int, columns: int, height: int, *, line: bool = False
+) -> Iterator[SetLayout]:
+    """Yield the layouts with wider pieces, but as many sets and pieces, the widest first; the last piece is narrower."""
+    bands = rows // layout.kernel_rows
+    widest = height if layout.folds == 1 else (height - 1) // (layout.folds - 1)
+    for width in range(min(widest, bands * columns), layout.columns, -1):
+        if _sets(bands, columns, width, line=line) == layout.sets:
+            yield layout._replace(columns=width)
+
+
+def _sets(bands: int, columns: int, width: int, *, line: bool) -> int:
+    stacked = -(-width // columns)
+    below, beside = bands // stacked, columns // width if stacked == 1 else 1
+    return max(below, beside) if line and width > 1 else below * beside
+
+
+@lru_cache(maxsize=1024)
+def grids(sets: int, channels: int, filters: int, samples: int) -> tuple[tuple[int, int, int], ...]:
+    """Return the grids of sets over channels, filters and samples that leave no room for one more along any of them."""
+    found = []
+    for r in range(1, min(sets, channels) + 1):
+        room = sets // r
+        for t in range(1, min(room, filters) + 1):
+            b = min(room // t, samples)
+            taken = t * b
+            if (r == channels or (r + 1) * taken > sets) and (t == filters or taken + b > room):
+                found.append((r, t, b))
+    return tuple(found)
+
+
+# Blocking
 
 
 class Unit(NamedTuple):

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from hypar.machine.compute_models.blocked_row_stationary import run_length_words
-from hypar.machine.spatial.blocking import Blocking, PhaseLoops, Unit, best_blocking
-from hypar.machine.spatial.sets import SetLayout
+from hypar.machine.spatial import Blocking, PhaseLoops, SetLayout, Unit, best_blocking
 from tests.effort import examples
 
 UNIT = Unit(rows=4, columns=5, weight_words=14, input_words=8, output_words=3)
