@@ -151,7 +151,7 @@ MUTANTS = [
     Mutant("half duplex adds up both directions", "machine/links.py", "loads if tier.duplex else np.sum(loads, axis=0)", "loads"),
     Mutant("an all-reduce takes two rounds of a ring", "machine/collectives.py", "*_rings(grid, allowed, 2 * (ways - 1))", "*_rings(grid, allowed, ways - 1)"),
     Mutant("a ring is walked the short way", "machine/topologies/base.py", "longest, halved = size // 2 if closed", "longest, halved = size - 1 if closed"),
-    Mutant("a listed message loads the links on its way alone", "machine/topologies/base.py", "np.where(steps <= most, steps, 0)", "steps"),
+    Mutant("a listed message loads the links on its way alone", "machine/topologies/base.py", "np.where(steps <= longest, steps, 0)", "steps"),
     Mutant("a mesh turns at a corner of both", "machine/topologies/base.py", "corner = self.starts // columns * columns + self.ends % columns", "corner = self.ends // columns * columns + self.starts % columns"),
     Mutant("memory is large enough if it is as large", "machine/machine.py", "return self.memory_bytes is None or num_bytes <= self.memory_bytes", "return True"),
     Mutant("a pair of groups is as fast as both", "machine/machine.py", "sum((group.flop_per_s(element_bytes) for group in inner), each)", "max([group.flop_per_s(element_bytes) for group in inner] or [each])"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -19,9 +19,6 @@ from hypar.files.validation import Record
 
 Amounts = NDArray[np.float64]
 Numbers = NDArray[np.int64]
-
-MOST_PAIRS = 2**22
-"""Most pairs of places between which messages are counted at a time."""
 
 
 class Topology(Record):
@@ -89,13 +86,11 @@ class Listed(NamedTuple):
         starts: place of each sender.
         ends: place of each receiver, in the same network; the same place if nothing is sent.
         places: places of all networks.
-        counts: how often each is sent; 1 for all once.
     """
 
     starts: Numbers
     ends: Numbers
     places: int
-    counts: Amounts | float = 1.0
 
     def leaving(self, width: int) -> tuple[Amounts, Amounts, Numbers]:
         """Return the messages out of and into each run of ``width`` places, and whether each message leaves its run."""
@@ -104,16 +99,12 @@ class Listed(NamedTuple):
         out, into = (np.bincount(own[moved], minlength=self.places // width) for own in (starts, ends))
         return out.astype(np.float64), into.astype(np.float64), moved.astype(np.int64)
 
-    def pairs(self, devices: int) -> Amounts:
-        """Return the messages between any two places of a network, [network, start, end]."""
-        code = self.starts * devices + self.ends % devices
-        found: Amounts = np.zeros((self.places // devices, devices, devices))
-        np.add.at(found.reshape(-1), code, self.counts)
-        return found
-
-    def listed(self, _size: int) -> Iterator[Listed]:
-        """Yield the messages themselves."""
-        yield self
+    def pairs(self, devices: int) -> tuple[Amounts, Numbers]:
+        """Return the messages between any two places of a network, [start, end], and whether each is sent."""
+        moved = self.starts != self.ends
+        code = (self.starts * devices + self.ends % devices)[moved]
+        found = np.bincount(code, minlength=self.places * devices).astype(np.float64)
+        return found.reshape(-1, devices, devices), moved.astype(np.int64)
 
     def legs(self, rows: int, columns: int) -> tuple[Listed, Listed]:
         """Return the same messages along the rows of a grid, then along its columns, each line a network."""
@@ -121,6 +112,20 @@ class Listed(NamedTuple):
         line = corner // (rows * columns) * columns + corner % columns
         down = [line * rows + own // columns % rows for own in (corner, self.ends)]
         return Listed(self.starts, corner, self.places), Listed(down[0], down[1], self.places)
+
+    def back(self) -> Listed:
+        """Return the messages the other way."""
+        return Listed(self.ends, self.starts, self.places)
+
+    def ahead(self, size: int, longest: int, *, halved: bool, closed: bool) -> Amounts:
+        """Return the changes of the load behind each place by messages of up to ``longest`` places on; arguments as of ``walked``."""
+        away = self.ends - self.starts
+        steps = away % size if closed else np.maximum(away, 0)
+        each = np.where(steps == longest, 0.5, 1.0) if halved else None
+        first, cells = self.starts + self.starts // size * size, 2 * self.places
+        last = first + np.where(steps <= longest, steps, 0)
+        started, ended = (np.bincount(own, each, cells).astype(np.float64) for own in (first, last))
+        return (started - ended).reshape(-1, 2 * size)
 
     def distances(self, rows: int, columns: int, *, closed: bool) -> Numbers:
         """Return the links that each message crosses on a grid."""
@@ -154,21 +159,31 @@ class Sets(NamedTuple):
         sides = [(side > 0) * 1.0 if self.summed else side for side in (out, into)]
         return sides[0].sum(axis=0).reshape(-1), sides[1].sum(axis=0).reshape(-1), moved.astype(np.int64)
 
-    def listed(self, size: int) -> Iterator[Listed]:
-        """Yield the messages between any two places of each network, or line, of some places, from some of these at a time."""
-        places = math.prod(np.broadcast_shapes(self.sources.shape[1:], self.targets.shape[1:]))
-        for first in range(0, size, step := max(1, MOST_PAIRS // places)):
-            some = np.einsum("k...x,k...y->...xy", self.sources[..., first : first + step], self.targets)
-            counts = some.reshape(places // size, -1, size)
-            line, start, end = np.nonzero(counts)
-            starts, ends = (line * size + at for at in (first + start, end))
-            yield Listed(starts, ends, places, counts[line, start, end])
+    def pairs(self, devices: int) -> tuple[Amounts, Numbers]:
+        """Return the messages between any two places of a network, [start, end], and whether each set sends some."""
+        found = np.einsum("kapx,kgby->gpxy", *self[:2]).reshape(-1, devices, devices)
+        found[:, range(devices), range(devices)] = 0.0
+        return found, self.leaving(1)[2]
 
     def legs(self, rows: int, columns: int) -> tuple[Sets, Sets]:
         """Return the same messages along the rows of a grid, then along its columns, each line a network."""
         own, there = (side.reshape(*side.shape[:-1], rows, columns) for side in self[:2])
         along = Sets(own, there.sum(axis=-2, keepdims=True))
         return along, Sets(own.sum(axis=-1)[..., None, :], there.swapaxes(-1, -2))
+
+    def back(self) -> Sets:
+        """Return the messages the other way."""
+        return Sets(self.targets, self.sources, self.summed)
+
+    def ahead(self, size: int, longest: int, *, halved: bool, closed: bool) -> Amounts:
+        """Return the changes of the load behind each place by messages of up to ``longest`` places on; arguments as of ``walked``."""
+        own, there, _ = self
+        ahead = np.concatenate([there, there if closed else np.zeros_like(there)], axis=-1)
+        before = np.concatenate([np.zeros_like(own), own[..., ::-1]], axis=-1)
+        change = -ahead * _within(before, longest, halved)[..., ::-1]
+        change[..., :size] += own * _within(ahead, longest, halved)[..., :size]
+        found: Amounts = change.sum(axis=0)
+        return found
 
     def distances(self, rows: int, columns: int, *, closed: bool) -> Numbers:
         """Return the links of each set's longest path on a grid, by the offsets at which some target is from some source."""
@@ -182,10 +197,21 @@ class Sets(NamedTuple):
         return found
 
 
+def _within(counts: Amounts, longest: int, halved: bool) -> Amounts:
+    """Return the counts of the next ``longest`` places behind each place; half of the last one's if halved."""
+    total: Amounts = counts.cumsum(axis=-1)
+    size = counts.shape[-1]
+    padded = np.concatenate([total, np.repeat(total[..., -1:], longest, axis=-1)], axis=-1)
+    found: Amounts = padded[..., longest : longest + size] - total
+    if halved:
+        found = (found + padded[..., longest - 1 : longest - 1 + size] - total) / 2
+    return found
+
+
 Traffic = Listed | Sets
 
 
-def walked(sent: Listed, size: int, *, closed: bool, halved: bool) -> Amounts:
+def walked(sent: Traffic, size: int, *, closed: bool, halved: bool) -> Amounts:
     """Return the loads of lines of some places, or of rings: [2, line * place], link ``i`` being behind place ``i``.
 
     Args:
@@ -196,13 +222,7 @@ def walked(sent: Listed, size: int, *, closed: bool, halved: bool) -> Amounts:
     """
     longest, halved = size // 2 if closed else size - 1, halved and size % 2 == 0
     back = longest - (closed and not halved and size % 2 == 0)
-    loads = []
-    for one, other, most in (sent.starts, sent.ends, longest), (sent.ends, sent.starts, back):
-        steps = (other - one) % size if closed else np.maximum(other - one, 0)
-        each = np.where(halved & (steps == most), 0.5, 1.0) * sent.counts
-        first = one + one // size * size
-        last = first + np.where(steps <= most, steps, 0)
-        started, ended = (np.bincount(own, each, 2 * sent.places) for own in (first, last))
-        walking = (started - ended).reshape(-1, 2 * size).cumsum(axis=-1)
-        loads.append(walking[:, :size] + walking[:, size:])
-    return np.stack(loads).reshape(2, -1)
+    ways = (sent, longest), (sent.back(), back)
+    changes = np.stack([own.ahead(size, most, halved=halved, closed=closed) for own, most in ways])
+    loads: Amounts = changes.cumsum(axis=-1)
+    return (loads[..., :size] + loads[..., size:]).reshape(2, -1)

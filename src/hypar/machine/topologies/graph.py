@@ -130,10 +130,10 @@ class FullyConnected(Topology):
 
     def loads(self, sent: Traffic, devices: int) -> Loads:
         """Return what messages load."""
-        there = np.sum([own.pairs(devices) for own in sent.listed(devices)], axis=0)
+        there, moved = sent.pairs(devices)
         one, other = np.triu_indices(devices, 1)
         busy = np.stack([there[:, one, other], there[:, other, one]]).reshape(2, -1)
-        return Loads(busy, float(busy.sum()), sent.leaving(1)[2])
+        return Loads(busy, float(there.sum()), moved)
 
     def num_links(self, devices: int) -> int:
         """Return the number of pairs."""

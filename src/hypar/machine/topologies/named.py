@@ -104,7 +104,7 @@ class _Grid(Topology):
         legs: tuple[Traffic, Traffic] = sent.legs(*edges)
         _, closed, balanced = self.form()
         busy = [
-            sum(walked(own, size, closed=joined, halved=joined and balanced) for own in leg.listed(size))
+            walked(leg, size, closed=joined, halved=joined and balanced)
             for leg, size, joined in zip(legs, edges[::-1], map(self._joined, edges[::-1]), strict=True)
         ]
         loads = np.concatenate(busy, axis=1)
