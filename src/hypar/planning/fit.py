@@ -418,9 +418,10 @@ def _proposed(runs: Runs, ways: Sequence[Way], memory_bytes: float) -> Iterator[
                     choices = tuple([chosen[_pattern(layer.name)] for layer in question.graph.layers])
                 yield choices
                 held = runs.held(choices)
-                price = (
-                    price or held.seconds / min(runs.least * memory_bytes, held.saved[USUAL.recompute]) / 16
-                )
+                saved_bytes = held.saved[USUAL.recompute]
+                price = price or held.seconds / min(runs.least * memory_bytes, saved_bytes) / 16
+    if not price:
+        yield greedy(runs.question).choices
 
 
 def _estimated(
