@@ -170,7 +170,6 @@ MUTANTS = [
     Mutant("a device without overlap does one thing at a time", "schedule/tasks.py", "last[group] = (index,)", "last[group] = last[group]"),
     Mutant("of the tasks of a line the last one is waited for", "schedule/tasks.py", "if found.get(line, -1) < task:", "if line not in found:"),
     Mutant("devices of a tree are told apart by all their coordinates", "sharding/layout.py", "tuple(group[own[group] == part] for part", "tuple(np.flatnonzero(own == part) for part"),
-    Mutant("a separator is of two components", "solve/order.py", "if count > 1}", "if count > 2}"),
     Mutant("a device keeps where its samples lie", "program/holding.py", "    if not held:\n        return piece, ends\n", "    if True:\n        return piece, ends\n"),
     Mutant("chunks have as many synchronisations as there are", "planning/chunks.py", "range(1, len(sizes) + 1)", "range(len(sizes))"),
     # planning, of stages, chunks and uneven splits

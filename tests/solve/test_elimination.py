@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
-import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 
 from hypar.errors import TableLimitError
 from hypar.solve import order
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.edge import Edge
 from hypar.solve.minsum import min_sum, solved
-from hypar.solve.order import neighbours, separators
 from hypar.solve.solvers.base import load_solver
 from tests.effort import crossed
 from tests.problems import (
-    Pair,
-    any_graphs,
     cost_graphs,
     random_problem,
     structure,
@@ -55,14 +50,6 @@ def test_ties_of_many_nodes_between_two_are_broken_from_the_last_back() -> None:
     problem = CostGraph(nodes=(*(np.zeros(2),) * last, np.array([1.0, 0.0])), edges=tuple(edges))
     found = load_solver("elimination").solve(problem)
     assert found.assignment == (0, *[node % 2 for node in range(1, last)], 1)
-
-
-@example(graph=(3, [(0, 1), (0, 2)]))
-@given(graph=any_graphs())
-def test_separators_are_those_of_networkx(graph: tuple[int, list[Pair]]) -> None:
-    size, pairs = graph
-    expected: Any = nx.articulation_points(nx.Graph(pairs))
-    assert sorted(separators(neighbours(structure([2] * size, pairs)))) == sorted(expected)
 
 
 LARGE = {

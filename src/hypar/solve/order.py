@@ -1,9 +1,7 @@
 """The elimination order of a cost graph and the size of each step's table, computed without any costs; the blocks of a graph.
 
 Order: min-fill: the next node is the one whose elimination joins the fewest pairs of unjoined neighbours. Ties go to
-nodes that are no separators (nodes whose removal disconnects the graph), as those become leaves once their blocks are
-folded, and equal blocks fold alike; then to the least work, then to the lowest index. Trees and series-parallel
-graphs need no table over more than two nodes.
+the least work, then to the lowest index. Trees and series-parallel graphs need no table over more than two nodes.
 
 The order is found quickly on any graph: pairs of neighbours are counted only for nodes of few neighbours, a node is
 ranked again only after its neighbours or their edges change, and the order ends with the first table of more entries
@@ -14,11 +12,10 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, combinations
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hypar.solve.cost_graph import Structure
 from hypar.solve.edge import entries_computed
@@ -93,19 +90,18 @@ def ordered(structure: Structure, last: Scope = ()) -> list[Step]:
 
 def _order(structure: Structure, last: Scope) -> Iterator[tuple[int, Scope]]:
     """Yield the nodes in min-fill order, each with its neighbours at that time."""
-    near = neighbours(structure)
+    near = _neighbours(structure)
     weights = [math.log2(size) for size in structure.sizes]
-    parting = separators(near)
 
-    def rank(node: int) -> tuple[float, bool, float, int]:
+    def rank(node: int) -> tuple[float, float, int]:
         around = near[node]
         if node in last:
-            return math.inf, True, last.index(node), node
+            return math.inf, last.index(node), node
         if len(around) > MOST_COUNTED:
-            return math.comb(len(around), 2), node in parting, math.inf, node
+            return math.comb(len(around), 2), math.inf, node
         fill = sum(b not in near[a] for a, b in combinations(around, 2))
         work = math.fsum([weights[node], *[weights[other] for other in around]])
-        return fill, node in parting, work, node
+        return fill, work, node
 
     ranks = {node: rank(node) for node in range(len(near))}
     queue = list(ranks.values())
@@ -130,17 +126,13 @@ def _order(structure: Structure, last: Scope) -> Iterator[tuple[int, Scope]]:
                 heapq.heappush(queue, new)
 
 
-def neighbours(structure: Structure) -> list[set[int]]:
+def _neighbours(structure: Structure) -> list[set[int]]:
     """Return the nodes that share an edge with each node, where both have more than one choice."""
-    sizes = structure.sizes
-    return _joined([link[:2] for link in structure.links if sizes[link[0]] > 1 < sizes[link[1]]], len(sizes))
-
-
-def _joined(ends: Iterable[Ends], nodes: int) -> list[set[int]]:
-    found: list[set[int]] = [set() for _ in range(nodes)]
-    for source, target in ends:
-        found[source].add(target)
-        found[target].add(source)
+    found: list[set[int]] = [set() for _ in structure.sizes]
+    for source, target, *_ in structure.links:
+        if structure.sizes[source] > 1 < structure.sizes[target]:
+            found[source].add(target)
+            found[target].add(source)
     return found
 
 
@@ -173,36 +165,6 @@ def _digits(structure: Structure, ends: Scope, tables: Sequence[int]) -> tuple[S
     return ((sizes[ends[0]],), (sizes[ends[1]],)) if link is None or links else link[2:]
 
 
-def separators(neighbours: Sequence[set[int]]) -> set[int]:
-    """Return the nodes whose removal disconnects some of the others: those of several biconnected components."""
-    often = Counter(chain.from_iterable(components(neighbours)))
-    return {node for node, count in often.items() if count > 1}
-
-
-def components(neighbours: Sequence[set[int]]) -> list[set[int]]:
-    """Return the nodes of each biconnected component of a graph, by depth-first search."""
-    place: dict[int, int] = {}
-    above: dict[int, int] = {}
-    for root in range(len(neighbours)):
-        todo = [(root, root)]
-        while todo:
-            node, before = todo.pop()
-            if node not in place:
-                place[node], above[node] = len(place), before
-                todo += [(other, node) for other in sorted(neighbours[node], reverse=True)]
-    low: dict[int, int] = {}
-    for node in reversed(place):
-        # The first node that what is behind this one reaches.
-        reached = [low[other] if above[other] == node else place[other] for other in neighbours[node]]
-        low[node] = min([place[node], *reached])
-    found: dict[int, set[int]] = {}
-    for node, before in above.items():
-        if node != before:
-            found[node] = {before} if low[node] >= place[before] else found[before]
-            found[node].add(node)
-    return [own for node, own in found.items() if low[node] >= place[above[node]]]
-
-
 class Block(NamedTuple):
     """A block, which may meet others at two of its nodes: without the first, its pivot, it is a forest.
 
@@ -224,19 +186,19 @@ class Block(NamedTuple):
         return states[self.nodes[0]], states[self.nodes[1]]
 
 
-def blocks_of(ends: Sequence[Ends], nodes: int) -> list[Block] | None:
-    """Return the blocks of a graph; None if one has no pivot, or meets others at more than two nodes.
-
-    Args:
-        ends: the nodes of each link.
-        nodes: the number of nodes.
+def blocks_of(ends: Sequence[Ends]) -> list[Block] | None:
+    """Return the blocks of a graph of some links; None if one has no pivot, or meets others at more than two nodes.
 
     Examples:
-        >>> [block.meets for block in blocks_of([(0, 1), (1, 2), (0, 2), (2, 3)], 4)]
+        >>> [block.meets for block in blocks_of([(0, 1), (1, 2), (0, 2), (2, 3)])]
         [(2, 0), (2, 3)]
     """
-    near = _joined(ends, nodes)
-    parts, ports = sorted(map(sorted, components(near))), separators(near)
+    import networkx as nx  # noqa: PLC0415 (a tenth of a second that only a search of blocks need spend)
+
+    graph = nx.Graph(ends)
+    components: Any = nx.biconnected_components(graph)
+    parts, ports = sorted(map(sorted, components)), {*nx.articulation_points(graph)}
+    near = {node: {*around} for node, around in graph.adjacency()}
     orders = [_from_pivot(own, [node for node in own if node in ports], near) for own in parts]
     return [_block(own, ends) for own in orders] if all(orders) else None
 
@@ -248,7 +210,7 @@ def _block(nodes: Sequence[int], ends: Sequence[Ends]) -> Block:
     return Block(tuple(nodes), tuple(sorted(links, key=itemgetter(1))))
 
 
-def _from_pivot(nodes: Sequence[int], ports: Sequence[int], near: Sequence[set[int]]) -> list[int]:
+def _from_pivot(nodes: Sequence[int], ports: Sequence[int], near: Mapping[int, set[int]]) -> list[int]:
     """Return the nodes of a block, its pivot first, at a port if possible, the others from the other port on; none if it has no pivot."""
     for pivot in (*reversed(ports), *nodes):
         rest = {*nodes} - {pivot}

@@ -22,20 +22,10 @@ from hypar.costs.graphs.pricing import prices_of
 from hypar.network.nodes import Kept, PlanGraph, PlanNode, saved_by
 from hypar.network.training import AS_USUAL
 from hypar.ops.nest import PHASES, Nest
-from hypar.sharding.amounts.factors import elements_of
+from hypar.sharding.amounts.factors import computing, elements_of
 from hypar.sharding.amounts.transfers import Between, Part, Sums, names_at, network_of
 from hypar.sharding.dims import BATCH
-from hypar.sharding.placement import (
-    COPIES,
-    IDLE,
-    TINY,
-    WHOLE_LAYER,
-    Level,
-    Options,
-    choice_of,
-    grid,
-    partial_results,
-)
+from hypar.sharding.placement import COPIES, IDLE, TINY, WHOLE_LAYER, Level, Options, choice_of, grid
 from hypar.sharding.space import Sizes, runs
 from hypar.solve.counts.forms import EVERYWHERE, CountGraph, Form, Link, Numbers, Once, Term, merged
 from hypar.solve.counts.states import Cells, Own, Tier, all_states, number_of_states
@@ -224,9 +214,11 @@ def _added(
     found: list[Term] = []
     forward, backward, gradient = phases
     of = {"output": forward, "weight": gradient}
-    for tensor, elements in zip(nest.names, elements_of(nest, sums)[:, 0].tolist(), strict=True):
+    partial = computing(nest.unsized, tuple([choice_of(dim, 2) for dim in dims]), 2)[..., 1] > 0
+    amounts = elements_of(nest, sums)[:, 0].tolist()
+    for tensor, elements, own in zip(nest.names, amounts, partial.tolist(), strict=True):
         weight = 2 * elements * price * of.get(tensor, backward)
-        powers = tuple(int(tensor in partial_results(nest, dim)) for dim in dims)
+        powers = tuple(map(int, own))
         found += [Term(weight, powers), Term(-weight, (0,) * len(dims))]
     return tuple(found)
 

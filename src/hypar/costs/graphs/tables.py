@@ -290,7 +290,7 @@ class Tables:
             factors = mapped(_beside_one_another, *[found[of][0] for of in whose])
             bound = None
             if above.least:
-                bound = ~divides_image(between, options, level.ways, above.network.images[members[0]])
+                bound = ~divides_image(between, options, level.ways)
             rates = self.rates[index]
             total = total + level_costs(parts, products, factors, seen, rates, places, bound=bound)
             if index + 1 < len(self.levels):

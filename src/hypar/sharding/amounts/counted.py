@@ -40,7 +40,6 @@ from hypar.sharding.amounts.transfers import (
     SHARED,
     Between,
     Factors,
-    Image,
     Network,
     Part,
     Parts,
@@ -53,17 +52,7 @@ from hypar.sharding.amounts.transfers import (
     windowed,
 )
 from hypar.sharding.dims import SPATIAL
-from hypar.sharding.placement import (
-    COPIES,
-    WHOLE,
-    WHOLE_LAYER,
-    Level,
-    LocalSizes,
-    Options,
-    layout,
-    levels_of,
-    working,
-)
+from hypar.sharding.placement import COPIES, WHOLE, WHOLE_LAYER, Level, LocalSizes, Options, layout, working
 from hypar.solve.edge import Costs
 
 SEAM = -1
@@ -111,7 +100,8 @@ def received_inside(
     """
     found, receivers, left = [], working(chosen, array), WHOLE_LAYER
     above = above or input_of(nest)
-    for level, choice in zip(levels_of(array, 1), chosen, strict=True):
+    for index, choice in enumerate(chosen):
+        level = Level(index=index, array=array, element_bytes=1)
         amounts = added((nest,), (choice,), (left,), level, (sums,), (above.cuts,))[0, :, 0, 0].tolist()
         _, above = below(above, of_input(nest), (WHOLE, choice), level.ways)
         left = left.divided(nest, (choice,), level.ways)
@@ -248,8 +238,7 @@ class State(NamedTuple):
         pairs = [(options[one.producer], options[one.consumer]) for one in network.tensors]
         tensors = [*zip(self.tensors, network.between, pairs, strict=True)]
         if least:
-            left = [_least(*own, ways, image) for own, image in zip(tensors, network.images, strict=True)]
-            return state._replace(tensors=tuple(left))
+            return state._replace(tensors=tuple([_least(*own, ways) for own in tensors]))
         each = zip(self.inputs, graph.layers, options, strict=True)
         inputs = [below(above, of_input(layer.nest), (WHOLE, own[0]), ways)[1] for above, layer, own in each]
         left = [below(above, own, (made[0], read[0]), ways)[1] for above, own, (made, read) in tensors]
@@ -297,9 +286,9 @@ def _least_sizes(above: LocalSizes, roles: Nest, options: Options, ways: int) ->
 
 
 @lru_cache(maxsize=4096)
-def _least(above: Above, between: Between, pair: tuple[Options, Options], ways: int, image: Image) -> Above:
+def _least(above: Above, between: Between, pair: tuple[Options, Options], ways: int) -> Above:
     factors = plain(between, pair, ways)
-    if divides_image(between, pair, ways, image).any():
+    if divides_image(between, pair, ways).any():
         # Rows that both ends have may be fewer.
         factors = factors._replace(**dict.fromkeys(SHARED, np.zeros(1)))
     return Above(mapped(lambda product, factor: product * factor.min(), above.products, factors))

@@ -19,29 +19,10 @@ from numpy.typing import NDArray
 
 from hypar.ops.nest import IN_GROUP, Nest
 from hypar.sharding.amounts.cuts import Above, Cuts, Digit, Digits, Shares, change, ratios, unequal
-from hypar.sharding.amounts.transfers import (
-    Between,
-    Factors,
-    Image,
-    Sums,
-    fraction_read,
-    image_of,
-    mapped,
-    names_at,
-)
+from hypar.sharding.amounts.transfers import Between, Factors, Sums, fraction_read, image_of, mapped, names_at
 from hypar.sharding.conventions import CODE, COLLECTIVES, Codes
 from hypar.sharding.dims import SPATIAL
-from hypar.sharding.placement import (
-    COPIES,
-    IDLE,
-    Choice,
-    LocalSizes,
-    Options,
-    digits_of,
-    dim_of,
-    layout,
-    terms,
-)
+from hypar.sharding.placement import COPIES, IDLE, Choice, LocalSizes, Options, digits_of, layout, terms
 from hypar.solve.edge import Costs
 
 Taken = tuple["Choice", Shares]
@@ -71,7 +52,7 @@ class Offered(NamedTuple):
     @property
     def labels(self) -> Labels:
         """What each option divides: a dim, or ``COPIES``."""
-        return tuple([dim_of(choice) or COPIES for choice in self.options])
+        return tuple([next(iter(choice.divided), COPIES) for choice in self.options])
 
     def cut(self, dims: Collection[str]) -> NDArray[np.bool_]:
         """Return whether each option divides one of some dims, or makes copies, if these are among them, ``[options, 1]``."""
@@ -327,9 +308,9 @@ def _image_digits(
     return found
 
 
-def divides_image(between: Between, options: tuple[Options, Options], ways: int, image: Image) -> Any:
+def divides_image(between: Between, options: tuple[Options, Options], ways: int) -> Any:
     """Return which pairs of options divide an image at either end, ``[made, 1, read]``."""
-    digits = _image_digits(between, options, ways) if image else ()
+    digits = _image_digits(between, options, ways)
     return reduce(or_, (which > 0 for _, which in digits), np.zeros((1, 1, 1), bool))
 
 

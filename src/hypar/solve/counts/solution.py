@@ -93,7 +93,7 @@ def _entries(graph: CountGraph, sizes: Sequence[int], most: float) -> float:
 def _closed(relaxed: Relaxed, search: Columns, plan: Found, bound: float) -> Iterator[Found]:
     """Yield better plans and bounds by the tables of blocks; nothing if they have met, or if a block has no pivot."""
     graph, more = search.graph, bound < plan.cost * (1 - ROUNDING)
-    blocks = blocks_of([link[:2] for link in graph.links], len(graph.nodes)) if more else None
+    blocks = blocks_of([link[:2] for link in graph.links]) if more else None
     if blocks is None:
         return
     chain = Chain(relaxed, blocks)
