@@ -257,7 +257,9 @@ def cli_reference() -> str:
 
 
 def commands() -> dict[str, click.Command]:
-    return {name: COMMANDS[name].command(name) for name in sorted(COMMANDS)}
+    for command in COMMANDS.values():
+        command.get_params(click.Context(command))  # makes its options
+    return dict(sorted(COMMANDS.items()))
 
 
 def squeezed(text: str | None) -> str:
