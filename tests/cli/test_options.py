@@ -14,8 +14,8 @@ from hypar.cli.rows import COMMANDS, Command, Option
 from hypar.costs.named import MODES
 from hypar.network.training import OPTIMIZERS
 from hypar.plan.parameter import HEADINGS, OTHER
+from hypar.plan.records import FLUSHES
 from hypar.plan.request import PARAMETERS
-from hypar.plan.stages import FLUSHES
 from hypar.registry import data_names, plugin_names
 from hypar.reports.renderers import FORMS
 from tests.kit import known

@@ -51,6 +51,10 @@ class Record(BaseModel):
         names = set(super().__dir__()) - _INHERITED
         return sorted(name for name in names if not name.startswith("_") and not name.endswith("_"))
 
+    def to_data(self) -> dict[str, Any]:
+        """Return it as plain data, without keys of absent entries."""
+        return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return a copy with other values in some fields; what was derived from them is derived again."""
         copied = super().model_copy(update=update, deep=deep)
