@@ -270,13 +270,11 @@ def require_plot(file: str | Path, also: str = "") -> None:
 
 
 def _with_matplotlib(found: Picture, ending: str) -> bytes:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 (an extra, and slow to import)
-    from matplotlib.figure import Figure as Canvas  # noqa: PLC0415 (as above)
+    from matplotlib.figure import Figure as Canvas  # noqa: PLC0415 (an extra, and slow to import)
 
     root, stream = ET.fromstring(found.svg()), io.BytesIO()  # noqa: S314 (written above)
     left, top, width, height = map(float, root.attrib["viewBox"].split())
     canvas = Canvas(figsize=(width / 100, height / 100))
-    FigureCanvasAgg(canvas)
     axes = canvas.add_axes((0, 0, 1, 1), xlim=(left, left + width), ylim=(top + height, top))
     axes.set_axis_off()
     for element in root:
