@@ -22,9 +22,8 @@ from typing import Any, NamedTuple
 from hypar.document import Cell, Column, Document, Part, Section, Span, Table, Timeline
 from hypar.errors import OptionError
 from hypar.files.text import require_writable, write
-from hypar.reports.palette import RULE, TIMES, colour_of
 from hypar.reports.text import Shown, columns_of
-from hypar.reports.words import PLACES
+from hypar.reports.words import PLACES, RULE, TIMES, colour_of
 from hypar.units import format_seconds
 
 SANS = "system-ui,-apple-system,Segoe UI,Roboto,Liberation Sans,Arial,sans-serif"
