@@ -73,11 +73,8 @@ def together(faults: Iterable[InputError]) -> InputError:
     return first
 
 
-class Faults:
+class Faults(list[InputError]):
     """The faults of one file, gathered in order so that all of them are named at once."""
-
-    def __init__(self) -> None:
-        self.found: list[InputError] = []
 
     def __enter__(self) -> None:
         """Begin a part of the file, behind which the next goes on."""
@@ -85,13 +82,13 @@ class Faults:
     def __exit__(self, _kind: object, fault: BaseException | None, _trace: object) -> bool:
         """Keep a fault that was raised inside."""
         if isinstance(fault, InputError):
-            self.found.append(fault)
+            self.append(fault)
         return isinstance(fault, InputError)
 
     def check(self) -> None:
         """Raise the first fault, if any, with the others in it; of all ``MOST_FAULTS`` at most."""
-        if self.found:
-            raise together(self.found)
+        if self:
+            raise together(self)
 
 
 _WORDS = {
