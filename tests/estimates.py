@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.plan.stages import stage_name
+from hypar.plan.records import stage_name
 from hypar.planning.stages.running import exchanges_of
 from hypar.schedule.lanes import COMMUNICATION, Piece
 from hypar.schedule.pipeline_orders import Schedule

@@ -37,7 +37,7 @@ from hypar.machine.schema import (
 from hypar.network import modelfile
 from hypar.network.modelfile import MOST_LAYERS
 from hypar.ops.base import LARGEST_SIZE
-from hypar.plan import plan, records, stages
+from hypar.plan import plan, records
 from hypar.planning.refusals import REFUSALS
 from hypar.registry import data_names, load_plugin, plugin_names
 from hypar.sharding import tree
@@ -116,7 +116,7 @@ def test_every_op_and_its_fields_are_documented(op: str) -> None:
         ),
         *(("plans.md", part) for part in (tree.Split, tree.GroupRecord, records.GroupScore)),
         *(("plans.md", part) for part in (records.RefinementRecord, records.ChunksRecord, records.Score)),
-        *(("plans.md", part) for part in (stages.StagesRecord, stages.StageRecord)),
+        *(("plans.md", part) for part in (records.StagesRecord, records.StageRecord)),
         *(("profiles.md", part) for part in (profiles.Profile, profiles.ProfiledModel)),
         *(("overlap.md", part) for part in (profiles.OverlapTable, profiles.MeasuredLayer)),
         *(
@@ -257,7 +257,9 @@ def cli_reference() -> str:
 
 
 def commands() -> dict[str, click.Command]:
-    return {name: COMMANDS[name].command(name) for name in sorted(COMMANDS)}
+    for command in COMMANDS.values():
+        command.get_params(click.Context(command))  # makes its options
+    return dict(sorted(COMMANDS.items()))
 
 
 def squeezed(text: str | None) -> str:

@@ -29,13 +29,13 @@ INSIDE = {
     "importers": "trace atoms layers sequences rules experts fusion writing imported formats torch_module onnx_file jax_function config_file",
     "sharding": "dims conventions placement space amounts tree layout",
     "machine": "spatial collectives schema compute_models topologies links work machine setting load profiles",
-    "plan": "records stages request plan diff",
+    "plan": "records request plan diff",
     "schedule": "timeline pieces record pipeline_orders lanes tasks lifetimes memory stages scoring",
     "planning": "strategies pins sources resolved refusals question searches records uneven chunks folding fastest engine stages planner replay",
     "program": "holding steps layouts fragments lowering",
     "execution": "exchange simulator verify",
     "studies": "step shrink pieces verify remarks grid alternatives",
-    "reports": "words palette text plots exports terminal steps renderers of report",
+    "reports": "words text plots exports terminal steps renderers of report",
 }
 """Folders and modules of the large packages, the lowest first; those not named import none of the package's others."""
 

@@ -10,24 +10,21 @@ from click.testing import CliRunner
 
 from hypar import plan_model
 from hypar.cli.main import main
-from hypar.cli.rows import COMMANDS as TABLE
-from hypar.cli.rows import Command, Option
+from hypar.cli.rows import COMMANDS, Command, Option
 from hypar.costs.named import MODES
 from hypar.network.training import OPTIMIZERS
 from hypar.plan.parameter import HEADINGS, OTHER
+from hypar.plan.records import FLUSHES
 from hypar.plan.request import PARAMETERS
-from hypar.plan.stages import FLUSHES
 from hypar.registry import data_names, plugin_names
 from hypar.reports.renderers import FORMS
 from tests.kit import known
 
 CONTEXT = click.Context(main)
-COMMANDS = {name: spec.command(name) for name, spec in TABLE.items()}
 OPTIONS = {
     f"{name} {param.opts[-1]}": param
     for name, command in COMMANDS.items()
-    if command is not None
-    for param in command.params
+    for param in command.get_params(CONTEXT)
     if isinstance(param, click.Option)
 }
 NAMED = {
@@ -131,7 +128,7 @@ def test_every_argument_of_a_plan_has_an_option() -> None:
 @pytest.mark.parametrize("name", OWN)
 def test_every_command_that_plans_takes_every_option(name: str) -> None:
     command = COMMANDS[name]
-    taken = {str(OWN[name].get(str(param.name), param.name)) for param in known(command).params}
+    taken = {str(OWN[name].get(str(param.name), param.name)) for param in command.params}
     assert {*PARAMETERS} <= taken
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hypar import Plan, Score
-    from hypar.plan.stages import StagesRecord
+    from hypar.plan.records import StagesRecord
 
 
 def scored(plan: Plan) -> Score:

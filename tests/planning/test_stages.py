@@ -14,7 +14,7 @@ import pytest
 from hypar import Plan, diff_plans, load_machine, load_model, plan_model
 from hypar.errors import HardwareError, PlanError
 from hypar.machine.setting import Setting
-from hypar.plan.stages import BALANCES
+from hypar.plan.records import BALANCES
 from hypar.planning.replay import run_plan
 from hypar.planning.resolved import Resolved
 from hypar.planning.stages.partition import LowerBounds, best_partition

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from hypar.network.graph import load_model
 from hypar.registry import data_names
-from hypar.reports.palette import RULE, TIMES, WHITE, colour_of, colours_of
 from hypar.reports.renderers import style
+from hypar.reports.words import RULE, TIMES, WHITE, colour_of, colours_of
 
 # Machado, Oliveira, Fernandes (IEEE TVCG 15, 2009), severity 1.0, on linear RGB.
 SIGHTS = {

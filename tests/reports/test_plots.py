@@ -15,8 +15,8 @@ from hypar.document import Cell, Column, Document, Part, Span, Table, Timeline
 from hypar.errors import OptionError
 from hypar.planning.replay import ScoredStep, run_plan
 from hypar.reports import plots
-from hypar.reports.palette import TIMES
 from hypar.reports.plots import ENDINGS, picture, plot
+from hypar.reports.words import TIMES
 from hypar.sharding.dims import WORDS
 from hypar.studies.step import StepRows
 

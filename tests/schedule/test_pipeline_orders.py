@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hypar.plan.stages import FLUSHES
+from hypar.plan.records import FLUSHES
 from hypar.schedule.pipeline_orders import Schedule, Work, in_flight, moments, staleness
 from hypar.schedule.stages import Step
 from tests.estimates import Pace, paced

@@ -13,7 +13,7 @@ from hypar.errors import HyparError, TableLimitError
 from hypar.files.yaml_file import parse_yaml
 from hypar.machine.machine import Machine
 from hypar.network.graph import build_graph
-from hypar.plan.stages import BALANCES, FLUSHES, StagesRecord
+from hypar.plan.records import BALANCES, FLUSHES, StagesRecord
 from hypar.planning.replay import run_plan
 from hypar.studies.step import StepRows
 from tests.effort import crossed

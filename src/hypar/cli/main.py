@@ -93,7 +93,7 @@ def _without(words: list[str]) -> str:
 
 
 class _Commands(click.Group):
-    """The commands of the table, of which only the one that is asked for is made with its options."""
+    """The commands of the table; those that are no more say what does the same."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -104,8 +104,7 @@ class _Commands(click.Group):
             raise _refusal(f"error: {gone}", click.UsageError.exit_code)
         if args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
             raise click.UsageError(str(UnknownNameError("command", args[0], sorted(COMMANDS))), ctx)
-        name, found, words = super().resolve_command(ctx, args)
-        return name, found and COMMANDS[str(name)].command(str(name)), words
+        return super().resolve_command(ctx, args)
 
     make_context = _one_line()(click.Group.make_context)
     invoke = _one_line()(click.Group.invoke)
@@ -113,7 +112,7 @@ class _Commands(click.Group):
 
 @click.group(
     cls=_Commands,
-    commands={name: click.Command(name, help=spec.help) for name, spec in COMMANDS.items()},
+    commands=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
 @click.version_option(__version__, prog_name="hypar")

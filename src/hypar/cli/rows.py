@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.exceptions import Exit
@@ -90,7 +90,17 @@ def argument(name: str, kind: str = "", **named: Any) -> click.Argument:
 
 
 class Command(click.Command):
-    """A command whose help page groups its options under headings."""
+    """A command whose callback returns an exit status or None; its ``options`` are made when they are needed, and stand under headings."""
+
+    def __init__(self, options: Options, **named: Any) -> None:
+        super().__init__(**named)
+        self.options = options
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return its arguments and options."""
+        self.params += map(Option, self.options())
+        self.options = tuple
+        return super().get_params(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options, heading by heading, the help texts of all below each other."""
@@ -106,35 +116,22 @@ class Command(click.Command):
                 with formatter.section(heading):
                     formatter.write_dl([(f"{name:<{width}}", text) for name, text in rows], col_max=width)
 
-
-class Spec(NamedTuple):
-    """A command: what runs it and returns an exit status or None, its arguments, and a function that returns its options."""
-
-    run: Callable[..., Any]
-    help: str | None
-    arguments: tuple[click.Argument, ...]
-    options: Options
-
-    def command(self, name: str) -> Command:
-        """Return it as click has it."""
-        params = [*self.arguments, *map(Option, self.options())]
-        return Command(name, callback=self.checked, params=params, help=self.help)
-
-    def checked(self, **given: Any) -> None:
+    def invoke(self, ctx: click.Context) -> None:
         """Run it, unless two of its options exclude each other; the memory of devices is one of the machine's changes."""
+        given = ctx.params
         for one, other in EXCLUSIVE:
             if all(given.get(name) or given.get(f"as_{name}") for name in (one, other)):
-                raise click.UsageError(f"--{one} and --{other} exclude each other")
-        if given.get("fit") and MODEL in self.arguments and given["hardware"] is None:
-            raise click.UsageError("--fit needs --hardware")
+                raise click.UsageError(f"--{one} and --{other} exclude each other", ctx)
+        if given.get("fit") and MODEL in self.params and given["hardware"] is None:
+            raise click.UsageError("--fit needs --hardware", ctx)
         if (memory := given.pop("device_memory", None)) is not None:
             if given["hardware"] is None:
                 raise OptionError("device-memory", "no machine is named", "one, as --hardware hmc")
             given["changes"] = {**given["changes"], "memory.capacity": memory}
-        raise Exit(int(self.run(**given) or 0))
+        raise Exit(int(super().invoke(ctx) or 0))
 
 
-COMMANDS: dict[str, Spec] = {}
+COMMANDS: dict[str, click.Command] = {}
 """The commands by their names."""
 
 
@@ -142,7 +139,8 @@ def command(*arguments: click.Argument, options: Options = tuple) -> Callable[[C
     """Return a decorator that lists a function as a command of its name."""
 
     def listed(run: Callable[..., Any]) -> Callable[..., Any]:
-        COMMANDS[run.__name__.rstrip("_")] = Spec(run, run.__doc__, arguments, options)
+        name = run.__name__.rstrip("_")
+        COMMANDS[name] = Command(options, name=name, callback=run, params=[*arguments], help=run.__doc__)
         return run
 
     return listed
@@ -318,7 +316,7 @@ def study(
         too_large = unfit(getattr(found, "scores", {}), fit=fit, as_data=shown["as_json"])
         return too_large or not getattr(found, "ok", True)
 
-    COMMANDS[name] = Spec(run, text, (argument,), options)
+    COMMANDS[name] = Command(options, name=name, callback=run, params=[argument], help=text)
 
 
 # fmt: off

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import uuid4
 
 from hypar.errors import DocumentError, shown
@@ -166,15 +166,11 @@ def format_json(data: Any, indent: str = "") -> str:
     return f"{start}\n{indent} " + f",\n{indent} ".join(lines) + f"\n{indent}{end}"
 
 
-class Row(NamedTuple):
-    """A row of a file with a header: the number of its first line, from 1, and its nonempty cells by column."""
+def read_csv(file: Path) -> list[tuple[int, dict[str, str]]]:
+    """Read a CSV file whose first row names the columns, without empty rows and spaces around cells; raises ``DocumentError``.
 
-    line: int
-    cells: dict[str, str]
-
-
-def read_csv(file: Path) -> list[Row]:
-    """Read a CSV file whose first row names the columns, without empty rows and spaces around cells; raises ``DocumentError``."""
+    A row is the number of its first line, from 1, and its nonempty cells by column.
+    """
     reader, line = csv.reader(io.StringIO(read_text(file), newline=""), strict=True), 1
     found: list[tuple[int, list[str]]] = []
     try:
@@ -192,4 +188,4 @@ def read_csv(file: Path) -> list[Row]:
         if len(cells) != len(head):
             raise DocumentError(f"{file}:{line}", f"found {len(cells)} cells", f"{len(head)}, one a column")
     each = ((line, zip(head, cells, strict=True)) for line, cells in rows)
-    return [Row(line, {name: cell for name, cell in pairs if cell}) for line, pairs in each]
+    return [(line, {name: cell for name, cell in pairs if cell}) for line, pairs in each]

@@ -51,6 +51,10 @@ class Record(BaseModel):
         names = set(super().__dir__()) - _INHERITED
         return sorted(name for name in names if not name.startswith("_") and not name.endswith("_"))
 
+    def to_data(self) -> dict[str, Any]:
+        """Return it as plain data, without keys of absent entries."""
+        return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return a copy with other values in some fields; what was derived from them is derived again."""
         copied = super().model_copy(update=update, deep=deep)
@@ -69,11 +73,8 @@ def together(faults: Iterable[InputError]) -> InputError:
     return first
 
 
-class Faults:
+class Faults(list[InputError]):
     """The faults of one file, gathered in order so that all of them are named at once."""
-
-    def __init__(self) -> None:
-        self.found: list[InputError] = []
 
     def __enter__(self) -> None:
         """Begin a part of the file, behind which the next goes on."""
@@ -81,13 +82,13 @@ class Faults:
     def __exit__(self, _kind: object, fault: BaseException | None, _trace: object) -> bool:
         """Keep a fault that was raised inside."""
         if isinstance(fault, InputError):
-            self.found.append(fault)
+            self.append(fault)
         return isinstance(fault, InputError)
 
     def check(self) -> None:
         """Raise the first fault, if any, with the others in it; of all ``MOST_FAULTS`` at most."""
-        if self.found:
-            raise together(self.found)
+        if self:
+            raise together(self)
 
 
 _WORDS = {

@@ -158,7 +158,7 @@ def _content(data: dict[str, Any], place: Callable[[Where], str]) -> tuple[schem
         with faults:
             compute = _plugin("compute_models", fields, ("device", "compute"), place)
     if content is None or compute is None:
-        raise together(faults.found)
+        raise together(faults)
     given = content.device.model_fields_set
     needing = [part for part in ("energy", "buffer") if part in given]
     if needing and "word" not in given:

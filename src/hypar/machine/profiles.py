@@ -204,14 +204,14 @@ def read_step_times(file: Path, layers: Sequence[str], model: str) -> StepTimes:
 def _csv_document(file: Path) -> Document:
     """Read a CSV file of a row for each layer, each of which repeats the synchronisation."""
     rows = read_csv(file)
-    heads = {row.cells.pop(_HEAD, None): row.line for row in reversed(rows)}
+    heads = {cells.pop(_HEAD, None): line for line, cells in reversed(rows)}
     if len(heads) > 1:
         (at, first), (line, other), *_ = sorted((line, head) for head, line in heads.items())
         allowed = f"{shown(first)}, as in line {at}"
         raise ProfileError(f"{file}:{line}: {_HEAD}", f"found {shown(other)}", allowed)
-    data: dict[str, Any] = {"layers": [row.cells for row in rows]}
+    data: dict[str, Any] = {"layers": [cells for _, cells in rows]}
     data |= {_HEAD: head for head in heads if head is not None}  # noqa: B035 (one at most)
-    lines: dict[Where, int] = {("layers", index): row.line for index, row in enumerate(rows)}
+    lines: dict[Where, int] = {("layers", index): line for index, (line, _) in enumerate(rows)}
     return Document(file=file, data=data, lines={(): 1, **lines})
 
 

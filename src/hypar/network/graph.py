@@ -315,7 +315,7 @@ def _check(layers: Sequence[Layer]) -> None:
     for layer in layers[:-1]:
         if layer.name not in read:
             found = "nothing reads its output"
-            faults.found.append(ModelError(layer.name, found, "a reader for every layer but the last"))
+            faults.append(ModelError(layer.name, found, "a reader for every layer but the last"))
     with faults:
         if not any(layer.weighted for layer in layers):
             raise ModelError(layers[0].name, "no layer has a weight", "one conv or linear at least")

@@ -237,7 +237,7 @@ class _Expansion:
         if len(self.layers) >= MOST_LAYERS:
             allowed = f"at most {MOST_LAYERS:,}"
             raise ModelError(self.place(where, name), "too many layers, blocks expanded", allowed)
-        if not scope.faults.found:
+        if not scope.faults:
             self.layers.append((layer, where, scope))
         return name
 
@@ -250,7 +250,7 @@ class _Expansion:
         if len(using) > MOST_BLOCKS:
             raise ModelError(place, "blocks nested too deeply", f"{MOST_BLOCKS} deep")
         self.used.add(use.block)
-        if scope.faults.found:
+        if scope.faults:
             return ""
         (read,) = use.inputs or []
         outer = scope, read

@@ -22,7 +22,6 @@ from hypar.files.text import format_json, read_json, write
 from hypar.files.validation import Record, validated
 from hypar.ops.dims import CUTTABLE
 from hypar.plan import records
-from hypar.plan.stages import StagesRecord, Ways, stage_name
 from hypar.sharding import tree
 from hypar.sharding.placement import Choice
 from hypar.sharding.space import parse_space
@@ -50,8 +49,8 @@ class Plan(Result, Record):
     space: str
     search: str
     solver: str
-    array: Ways
-    arrays: dict[str, Ways] | None = None
+    array: records.Ways
+    arrays: dict[str, records.Ways] | None = None
     shares: str | None = None
     path: list[str] | None = None
     pins: list[str]
@@ -63,22 +62,20 @@ class Plan(Result, Record):
     cost: records.CostRecord
     claim: str
     training: records.TrainingRecord = Field(default_factory=records.TrainingRecord.model_construct)
-    stages: StagesRecord | None = None
+    stages: records.StagesRecord | None = None
     splits: list[tree.Split]
     baselines: records.BaselinesRecord | None = None
     refined: records.RefinementRecord | None = None
     chunks: records.ChunksRecord | None = None
     score: records.Score | None = None
 
-    @model_validator(mode="after")
-    def _whole(self) -> Self:
-        """Check that levels, layers, choices and shares agree."""
-        self.require_whole()
+    def require_whole(self) -> Self:
+        """Check that levels, layers, choices, shares, stages, bounds and score agree; raises ``ValueError``."""
+        for found in self._faults():
+            raise ValueError(found)
         return self
 
-    def to_data(self) -> dict[str, Any]:
-        """Return the plan as plain data, without keys of absent entries."""
-        return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    _whole = model_validator(mode="after")(require_whole)
 
     def to_json(self) -> str:
         """Return the plan file's text; equal plans give equal bytes."""
@@ -201,11 +198,6 @@ class Plan(Result, Record):
             raise UnknownNameError("layer", layer, self.layers)
         return self._roots[layer]
 
-    def require_whole(self) -> None:
-        """Check that levels, layers, choices, shares, stages, bounds and score agree; raises ``ValueError``."""
-        for found in self._faults():
-            raise ValueError(found)
-
     def _faults(self) -> Iterator[str]:
         groups, scored = self.groups, self.score is not None
         yield from self._dim_faults()
@@ -242,7 +234,7 @@ class Plan(Result, Record):
                 hint = "; ".join(filter(None, [", ".join(map(repr, known)), suggestion(dim, known)]))
                 yield tree.fault(field_name(("splits", number, "choices", layer, dim)), dim, hint)
 
-    def _stage_faults(self, stages: StagesRecord) -> Iterator[str]:
+    def _stage_faults(self, stages: records.StagesRecord) -> Iterator[str]:
         """Yield where stages have not every layer once, in order, or do not suit the array and the score."""
         count, batch = len(stages.stages), self.model.batch
         if not stages.groups and self.splits and stages.layers != tuple(self.splits[0].choices):
@@ -258,7 +250,7 @@ class Plan(Result, Record):
             yield tree.fault("stages", count, f"at most {tree.MOST_DEVICES:,} {kind}devices, and a score")
         groups = [] if self.score is None else [group.group for group in self.score.groups or ()]
         lanes = [
-            stage_name(number) + f" {each.name}" * bool(each.above)
+            records.stage_name(number) + f" {each.name}" * bool(each.above)
             for number, stage in enumerate(stages.stages)
             for each in self.groups
             if stage.group in {None, each.root}

@@ -10,8 +10,7 @@ from hypar.errors import OptionError, UnknownNameError, shown
 from hypar.network.training import OPTIMIZERS, PRECISIONS, RECOMPUTED
 from hypar.ops.dims import CUTTABLE
 from hypar.plan.parameter import ARRAY, MACHINE, NETWORK, SEARCH, STAGES, Parameter
-from hypar.plan.records import CHUNKS
-from hypar.plan.stages import BALANCES, FLUSHES
+from hypar.plan.records import BALANCES, CHUNKS, FLUSHES
 from hypar.registry import data_names, plugin_names
 from hypar.sharding.conventions import BY_LEVELS
 

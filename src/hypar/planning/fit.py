@@ -26,7 +26,7 @@ from hypar.errors import InputError, OptionError
 from hypar.network.graph import LayerGraph
 from hypar.network.nodes import block_of, computed_again
 from hypar.network.training import ANYWHERE, GATHERED, RECOMPUTED
-from hypar.plan.stages import INTERLEAVED
+from hypar.plan.records import INTERLEAVED
 from hypar.planning.chunks import Ran, computing_s, run_node
 from hypar.planning.fastest import HIDDEN, MOST_TASKS, held_bytes, proposer_of
 from hypar.planning.question import Answer, Question, ask, latest

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from hypar.costs.base import load_cost
 from hypar.errors import OptionError
+from hypar.plan.records import INTERLEAVED
 from hypar.plan.request import BEST, Request
-from hypar.plan.stages import INTERLEAVED
 from hypar.planning.resolved import Resolved, follows
 from hypar.sharding.conventions import PAPER
 

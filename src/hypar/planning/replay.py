@@ -20,9 +20,8 @@ from hypar.machine.profiles import Profile
 from hypar.network.graph import LayerGraph
 from hypar.network.nodes import PlanNode
 from hypar.plan.plan import Plan, read_plan
-from hypar.plan.records import Origin, Score, origin_of, remember
+from hypar.plan.records import Origin, Score, StagesRecord, origin_of, remember
 from hypar.plan.request import checked
-from hypar.plan.stages import StagesRecord
 from hypar.planning.chunks import chunks_of
 from hypar.planning.question import Question
 from hypar.planning.records import Leaf, Node

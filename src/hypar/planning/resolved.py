@@ -14,9 +14,8 @@ from hypar.network.graph import LayerGraph
 from hypar.network.nodes import PlanGraph
 from hypar.network.training import Training, formats_of
 from hypar.plan.plan import Plan
-from hypar.plan.records import CHUNKS, Chunks, Manner, Operators, Score, of_score
+from hypar.plan.records import CHUNKS, FLUSHES, INTERLEAVED, Chunks, Manner, Operators, Score, of_score
 from hypar.plan.request import BEST, Request, checked
-from hypar.plan.stages import FLUSHES, INTERLEAVED
 from hypar.planning.strategies.base import load_strategy
 from hypar.registry import plugin_names
 from hypar.sharding.conventions import DIRECT, FUSED, MOVED, PAPER

@@ -22,9 +22,8 @@ from typing import Any, NamedTuple
 from hypar.document import Cell, Column, Document, Part, Section, Span, Table, Timeline
 from hypar.errors import OptionError
 from hypar.files.text import require_writable, write
-from hypar.reports.palette import RULE, TIMES, colour_of
 from hypar.reports.text import Shown, columns_of
-from hypar.reports.words import PLACES
+from hypar.reports.words import PLACES, RULE, TIMES, colour_of
 from hypar.units import format_seconds
 
 SANS = "system-ui,-apple-system,Segoe UI,Roboto,Liberation Sans,Arial,sans-serif"
@@ -270,13 +269,11 @@ def require_plot(file: str | Path, also: str = "") -> None:
 
 
 def _with_matplotlib(found: Picture, ending: str) -> bytes:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 (an extra, and slow to import)
-    from matplotlib.figure import Figure as Canvas  # noqa: PLC0415 (as above)
+    from matplotlib.figure import Figure as Canvas  # noqa: PLC0415 (an extra, and slow to import)
 
     root, stream = ET.fromstring(found.svg()), io.BytesIO()  # noqa: S314 (written above)
     left, top, width, height = map(float, root.attrib["viewBox"].split())
     canvas = Canvas(figsize=(width / 100, height / 100))
-    FigureCanvasAgg(canvas)
     axes = canvas.add_axes((0, 0, 1, 1), xlim=(left, left + width), ylim=(top + height, top))
     axes.set_axis_off()
     for element in root:

@@ -15,10 +15,10 @@ from typing import Any, TypeAlias
 
 from hypar.document import Cell, Column, Document, Note, Part, Section, Table
 from hypar.errors import UnknownNameError
-from hypar.reports.palette import colours_of
 from hypar.reports.plots import picture
 from hypar.reports.terminal import width
 from hypar.reports.text import Shown, columns_of, plain, render, tied, told
+from hypar.reports.words import colours_of
 from hypar.studies.step import StepRows
 
 Content: TypeAlias = "str | Iterable[Content] | None"

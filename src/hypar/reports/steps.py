@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.document import Column, Note, Span, Table, Timeline
 from hypar.plan.plan import Plan
-from hypar.plan.records import GroupScore, Score
-from hypar.plan.stages import StagesRecord
+from hypar.plan.records import GroupScore, Score, StagesRecord
 from hypar.planning.resolved import score_convention
 from hypar.reports import words
 from hypar.reports.text import faster_than

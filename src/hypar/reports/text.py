@@ -15,7 +15,7 @@ from itertools import chain, groupby, pairwise, zip_longest
 from typing import Any, NamedTuple
 
 from hypar.document import Cell, Column, Document, Note, Part, Section, Table
-from hypar.reports.palette import colours_of
+from hypar.reports.words import colours_of
 from hypar.units import format_gain
 
 Line = list[tuple[str, str]]

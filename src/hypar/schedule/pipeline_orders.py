@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from itertools import accumulate
 from typing import NamedTuple
 
-from hypar.plan.stages import FLUSHES
+from hypar.plan.records import FLUSHES
 
 
 class Moment(NamedTuple):

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 from hypar.activity import COUNTER, count, holding
 from hypar.costs.base import load_cost
@@ -35,6 +35,7 @@ from hypar.schedule.stages import StepWork, summarise
 from hypar.sharding.conventions import MOVED
 from hypar.studies.remarks import on_this_machine
 
+T = TypeVar("T")
 Axes = Mapping[Any, Sequence[Any]]
 Chosen = dict[Any, Any]
 
@@ -147,19 +148,15 @@ class Runs(Result, tuple[Run, ...]):  # noqa: SLOT001 (a tuple with an attribute
         return first / own if own and math.inf not in {first, own} else None
 
 
-def combinations(axes: Axes) -> Iterator[Chosen]:
-    """Yield every combination of the axes' values, the last axis fastest."""
-    return (dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values()))
-
-
 def grid(
-    axes: Axes, answer: Callable[[Chosen], Run], refusals: tuple[type[HyparError], ...] = ()
-) -> list[Run]:
-    """Answer the request of every combination; ``refusals`` are errors that are an answer, and any other ends the grid."""
+    axes: Axes, answer: Callable[[Chosen], T], refusals: tuple[type[HyparError], ...] = ()
+) -> list[T | Run]:
+    """Answer every combination of the axes' values, the last axis fastest; ``refusals`` are errors that are an answer."""
     number = math.prod(map(len, axes.values()))
-    runs: list[Run] = []
+    runs: list[T | Run] = []
     count(0, number)
-    for chosen in combinations(axes):
+    for values in itertools.product(*axes.values()):
+        chosen = dict(zip(axes, values, strict=True))
         with holding(COUNTER, max):
             try:
                 runs.append(answer(chosen))
@@ -338,8 +335,7 @@ def sweep_model(
     }
     _check(axes, asked)
     ask = _Ask(axes, graph, counted, tuple(changes or ()), scale, asked)
-    for chosen in combinations({name: axes[name] for name in ("hardware", *ask.changed)}):
-        ask.machine(chosen)
+    grid({name: axes[name] for name in ("hardware", *ask.changed)}, ask.machine)
     runs = grid(axes, ask.run, (HardwareError, OptionError, TableLimitError))
     if all(run.refused for run in runs) and isinstance(runs[0].refused, OptionError):
         raise runs[0].refused

@@ -31,8 +31,7 @@ from hypar.network.training import Formats, formats_of
 from hypar.ops.nest import PHASES
 from hypar.plan.diff import Change, changes_between
 from hypar.plan.plan import Plan
-from hypar.plan.records import origin_of
-from hypar.plan.stages import FLUSHES
+from hypar.plan.records import FLUSHES, origin_of
 from hypar.planning.replay import ScoredStep, run_step
 from hypar.planning.resolved import Resolved, cost_convention, score_convention
 from hypar.planning.sources import machine_of, times_of, wrong_in

@@ -26,7 +26,7 @@ from hypar.errors import MemoryLimitError
 from hypar.machine.work import fullest_share
 from hypar.network.graph import LayerGraph
 from hypar.network.nodes import Kept, PlanNode, saved_by
-from hypar.plan.stages import FLUSHES
+from hypar.plan.records import FLUSHES
 from hypar.planning.chunks import Ran, run_node
 from hypar.planning.fastest import MOST_TASKS
 from hypar.planning.question import question_of

@@ -21,8 +21,8 @@ from hypar.activity import count, tell
 from hypar.errors import HardwareError, OptionError
 from hypar.network.graph import LayerGraph
 from hypar.plan.plan import Plan
+from hypar.plan.records import FLUSHES, StageRecord, StagesRecord
 from hypar.plan.request import BEST
-from hypar.plan.stages import FLUSHES, StageRecord, StagesRecord
 from hypar.planning.engine import timed
 from hypar.planning.pins import parse_pin
 from hypar.planning.question import load_search

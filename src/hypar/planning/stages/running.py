@@ -15,7 +15,7 @@ from typing import Self
 
 from hypar.machine.machine import DeviceGroup
 from hypar.network.nodes import Tensor
-from hypar.plan.stages import StagesRecord, stage_name
+from hypar.plan.records import StagesRecord, stage_name
 from hypar.planning.chunks import run_node
 from hypar.planning.records import Node
 from hypar.planning.resolved import Resolved

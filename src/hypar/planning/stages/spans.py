@@ -23,7 +23,7 @@ from hypar.machine.machine import DeviceGroup, Machine
 from hypar.network.graph import LayerGraph
 from hypar.network.nodes import PlanGraph, Tensor, block_of, computed_again
 from hypar.plan.plan import Plan
-from hypar.plan.stages import FLUSHES
+from hypar.plan.records import FLUSHES
 from hypar.planning.folding import counted_from, kinds_of
 from hypar.planning.pins import parse_pin
 from hypar.planning.question import setting_for

@@ -17,7 +17,7 @@ _BYTES = tuple(Column(f"{by}_bytes", by, "whole") for by in ("planned", "counted
 _RECEIVED = (Column("level"), Column("tensor"), *_BYTES)
 _HEADS = {"layer": "layer", "maker": "from", "phase": "phase", "tensor": "tensor", "level": "level"}
 _TRANSFERS = (*(Column(key, head) for key, head in _HEADS.items()), *_BYTES[1:])
-_MEMORY = (Column("group"), *(Column(f"{by}_bytes", by, "whole") for by in ("said", "held")))
+_HELD = tuple(Column(f"{by}_bytes", by, "whole") for by in ("said", "held"))
 _RESULTS = (Column("result"), *(Column(key, unit="whole") for key in ("stated", "counted")))
 
 
@@ -29,7 +29,7 @@ def document_of(found: Verified, *, full: bool = False) -> Document:
     changed = [{"result": name, "stated": stated, "counted": again} for name, stated, again in words]
     tables = (
         Table(_RECEIVED, [*map(_row, received)], _row(_total(found)) if len(order) > 1 else None),
-        Table(_MEMORY, [*map(_memory_row, found.memory)], title="memory of the fullest device"),
+        Table((Column("group"), *_HELD), [*map(_row, found.memory)], title="memory of the fullest device"),
         Table(_TRANSFERS, [*map(_row, found.mismatches)], title="moved otherwise than counted"),
         Table(_RESULTS, changed, title="not as the plan states it"),
         Table(_TRANSFERS, [*map(_row, found.transfers)] if full else [], title="transfers"),
@@ -56,17 +56,13 @@ def _answer(found: Verified) -> str:
     return f"the numbers of {ways} {numbers} those of one device, {'and' if agree == moved else 'but'} {levels} what was counted"
 
 
-def _row(each: Received | Transfer) -> dict[str, Any]:
-    """Return the bytes at a level as plain data, with the tensor or with what is transferred."""
+def _row(each: Received | Transfer | Held) -> dict[str, Any]:
+    """Return the bytes at a level, or of a device, as plain data, with the tensor or with what is transferred."""
     fields = each._asdict()
     item = fields.pop("item")._asdict() if "item" in fields else {}
-    amounts = {own.key: fields.pop(own.title) for own in _BYTES if own.title in fields}
+    amounts = {own.key: fields.pop(own.title) for own in (*_BYTES, *_HELD) if own.title in fields}
     data = {key: None if own is None else exact_number(own) for key, own in amounts.items()}
     return {**item, **fields, **data}
-
-
-def _memory_row(each: Held) -> dict[str, Any]:
-    return {"group": each.group, "said_bytes": each.said, "held_bytes": exact_number(each.held)}
 
 
 def _total(found: Verified) -> Received:
@@ -100,8 +96,8 @@ def verification_data(found: Verified) -> dict[str, Any]:
         "ok": found.ok, "model": found.plan.model.name,
         **{name: getattr(found, name) for name in ("batch", "devices", "convention", "planned_by")},
         "levels": [{key: own for key, own in _row(each).items() if key != "tensor"} for each in found.levels],
-        **{name: [*map(_row, getattr(found, name))] for name in ("tensors", "mismatches")},
-        "memory": [*map(_memory_row, found.memory)], "changes": [change.to_data() for change in found.changes],
+        **{name: [*map(_row, getattr(found, name))] for name in ("tensors", "mismatches", "memory")},
+        "changes": [change.to_data() for change in found.changes],
         "numbers": None if found.numbers is None else _numbers_data(found.numbers), "notes": list(found.notes),
     }  # fmt: skip
 
