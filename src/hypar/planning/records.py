@@ -128,26 +128,23 @@ def plan_of(
     cost: float,
     *,
     pins: Sequence[Pin],
-    array: Sequence[int] = (),
-    arrays: Mapping[str, Sequence[int]] | None = None,
     bounds: Sequence[float] = (),
     **found: Any,
 ) -> Plan:
-    """Record what was decided for a network as a plan; ``arrays`` are by default those of the request, ``found`` further entries.
+    """Record what was decided for a network as a plan, with the arrays of a request and what else was ``found``.
 
     Its entries have their types as they are, so pydantic need not judge them, for which it would first build validators.
     """
     own, usual = cost_of(request), AS_USUAL._asdict()
     trained = {name: value for name, value in request.training._asdict().items() if value != usual[name]}
     dims = in_order(graph.nodes(request.graph).named_dims) or None
-    ways = (request.arrays if arrays is None else arrays).items()
     return Plan.model_construct(
         **{name: getattr(request, name) for name in AS_ASKED},
         **found,
         schema_=SCHEMA,
         model=ModelRecord.model_construct(name=graph.name, digest=graph.digest, batch=graph.batch, dims=dims),
-        array=list(array),
-        arrays={name: list(each) for name, each in ways} if request.heterogeneous else None,
+        array=list(request.array),
+        arrays={name: list(own) for name, own in request.arrays.items()} if request.heterogeneous else None,
         shares=request.shares if request.uneven else None,
         pins=[str(pin) for pin in pins],
         profile=_profile_of(request),

@@ -37,7 +37,6 @@ from hypar.schedule.lanes import Lane
 from hypar.schedule.stages import Step, StepWork, summarise
 from hypar.schedule.timeline import Timeline
 from hypar.sharding.amounts.factors import Offered
-from hypar.sharding.conventions import DIRECT, PAPER
 from hypar.sharding.placement import Choice, Options
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.edge import Costs
@@ -133,7 +132,7 @@ def run_plan(
         counted = score_convention(plan)
     except InputError as error:
         raise wrong_in(plan, "cost", error.found, error.allowed, error.hint) from None
-    if convention is not None and (counted, convention) != (DIRECT, PAPER):
+    if convention is not None:
         counted = checked("convention", convention)
     request = replace(Resolved.of(plan, machine), counted=counted)
     if optimizer is not None:

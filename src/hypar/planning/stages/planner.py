@@ -204,15 +204,13 @@ class StagePlanner(Planner):
         splits = [*_splits(staging)]
         solvers = (own.spans.planner.solver(own.node) for own in staging.stages if _cut(own))
         return plan_of(
-            self.request,
+            replace(self.request, arrays=staging.request.arrays),
             graph,
             splits,
             math.fsum(split.cost for split in splits),
             claim=claim,
             solver=", ".join(dict.fromkeys(solvers)),
             pins=self.pins,
-            array=staging.request.array,
-            arrays=staging.request.arrays,
             stages=stages_of(staging, self.request),
         )
 

@@ -280,7 +280,7 @@ class Planner:
         found: dict[str, Any] = {"claim": claim, "solver": self.solver(branch)}
         if isinstance(branch, Leaf):
             cost, answer = math.fsum(split.cost for split in splits), branch.answer
-            found |= {"array": self.request.array, "bounds": answer.bounds, "limits": limits_of(answer)}
+            found |= {"bounds": answer.bounds, "limits": limits_of(answer)}
         else:
             cost, found["path"] = branch.cost, branch.path if branch.slowest else None
         return plan_of(self.request, graph, splits, cost, pins=self.pins, **found)
