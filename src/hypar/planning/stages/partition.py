@@ -27,7 +27,7 @@ from hypar.machine.work import fullest_share
 from hypar.network.graph import LayerGraph
 from hypar.network.nodes import Kept, PlanGraph, PlanNode, saved_by
 from hypar.plan.stages import FLUSHES
-from hypar.planning.chunks import Ran, run_node
+from hypar.planning.chunks import Ran, climb, run_node
 from hypar.planning.fastest import MOST_TASKS
 from hypar.planning.question import question_of
 from hypar.planning.resolved import Resolved
@@ -318,40 +318,25 @@ def _best(spans: Sequence[CutSpans], limit: float) -> tuple[int, ...] | None:
     """Return the bounds of the parts of the best partition that fits the memory, or None if none is found within a limit.
 
     The parts of a stage share its memory: if all that each alone could take is too much, each gets an equal share, or they hold
-    as little as they can.
+    as little as they can. Then their ends are shifted as long as the step gets shorter.
     """
     balance, parts = spans[0].request.balance, spans[0].request.parts
     if parts is None:
         best = best_partition(spans, limit, balance)
         return None if best is None else best.bounds
+
+    def run(bounds: tuple[int, ...]) -> Ran:
+        found = [own.span(*ends) for own, ends in zip(spans, pairwise(bounds), strict=True)]
+        return run_node(Staging.of(spans[0].request, found))
+
     for what, share in ((balance, 1), (balance, parts), ("memory", 0)):
         best = best_partition(spans, limit if what == "time" else math.inf, what, share)
         if best is None and share == 1:
             return None
-        ran = None if best is None else _ran(spans, best.bounds)
-        if best is not None and ran is not None and ran.fits:
-            return _shifted(spans, best.bounds, ran) if balance == "time" else best.bounds
+        if best is not None and (ran := run(best.bounds)).fits:
+            most = MOST_TASKS // len(ran.step.pieces) if balance == "time" else 0
+            return climb(best.bounds, ran, lambda own, _: _neighbours(own, spans[0].ends), run, most)[0]
     return None
-
-
-def _ran(spans: Sequence[CutSpans], bounds: Sequence[int]) -> Ran:
-    """Run the step of a partition."""
-    found = [own.span(*ends) for own, ends in zip(spans, pairwise(bounds), strict=True)]
-    return run_node(Staging.of(spans[0].request, found))
-
-
-def _shifted(spans: Sequence[CutSpans], bounds: tuple[int, ...], best: Ran) -> tuple[int, ...]:
-    """Return the bounds of the parts of a partition after shifts of their ends, as long as its step gets shorter."""
-    tried, most = {bounds}, MOST_TASKS / len(best.step.pieces)
-    while len(tried) <= most:
-        ahead = next((ends for ends in _neighbours(bounds, spans[0].ends) if ends not in tried), None)
-        if ahead is None:
-            break
-        tried.add(ahead)
-        ran = _ran(spans, ahead)
-        if ran.gains(best):
-            bounds, best = ahead, ran
-    return bounds
 
 
 def _neighbours(bounds: tuple[int, ...], places: Sequence[int]) -> Iterator[tuple[int, ...]]:
