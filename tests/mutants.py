@@ -126,7 +126,7 @@ MUTANTS = [
     Mutant("a buffer holds the largest transfer", "schedule/memory.py", '"buffers": max(', '"buffers": min('),
     Mutant("memory is that of the fullest device", "schedule/memory.py", "return held, int(total.argmax())", "return held, int(total.argmin())"),
     Mutant("a stage sends a tensor once to each replica", "schedule/tasks.py", "own.num_bytes / own.replicas", "own.num_bytes"),
-    Mutant("a stage counts what its readers need", "planning/stages/arriving.py", 'copies(tree, layer - span[0], name) if span[0] <= layer < span[1] else 1.0', "1.0"),
+    Mutant("a stage counts what its readers need", "planning/stages/spans.py", 'copies(tree, layer - first, name) if first <= layer < last else 1.0', "1.0"),
     Mutant("time with nothing to do is idle", "schedule/stages.py", "total.append(max(0.0, end - max(start, until)))", "total.append(max(0.0, end - start))"),
     Mutant("the score counts an energy of every lane", "schedule/stages.py", "if costs is None:\n            return None", "if costs is None:\n            continue"),
     # solve
@@ -141,7 +141,7 @@ MUTANTS = [
     Mutant("refinement takes what is faster", "planning/fastest.py", "self.tried(changed, type(best).gains)", "self.tried(changed, lambda one, other: other.gains(one))"),
     Mutant("memory balances stages by what they hold", "planning/stages/spans.py", "return max(self.held_bytes(in_flight))", "return min(self.held_bytes(in_flight))"),
     Mutant("a stage receives in each microbatch", "planning/stages/spans.py", "return computing + microbatches * (received", "return computing + (received"),
-    Mutant("the best stages are the fastest", "planning/stages/planner.py", "min(found, default=(limit, 0, None))", "max(found, default=(limit, 0, None))"),
+    Mutant("the best stages are the fastest", "planning/stages/planner.py", "staging is not None and staging.seconds < limit", "staging is not None"),
     Mutant("traffic balances stages by what they receive", "planning/stages/spans.py", "microbatches * (self.work.received.from_stages + self.work.returned.from_stages)", "microbatches * self.work.received.from_stages"),
     # machine
     Mutant("a roofline works at an efficiency", "machine/compute_models/roofline.py", "seconds=flop / (units * self.peak.value * efficiency)", "seconds=flop / (units * self.peak.value)"),
@@ -174,7 +174,7 @@ MUTANTS = [
     Mutant("chunks have as many synchronisations as there are", "planning/chunks.py", "range(1, len(sizes) + 1)", "range(len(sizes))"),
     # planning, of stages, chunks and uneven splits
     Mutant("equal spans have equal layers", "planning/stages/partition.py", "kinds[start : start + length] == own", "kinds[start] == own[0]"),
-    Mutant("no step is shorter than its bound", "planning/stages/partition.py", "np.asarray(table.costs[kept] + late)", "np.asarray(table.costs[kept] * 1.5 + late)"),
+    Mutant("no span costs less than its bound", "planning/stages/partition.py", "np.asarray(found * (1 - ROUNDING))", "np.asarray(found * 1.5)"),
     Mutant("a span is no faster than its bound", "planning/stages/partition.py", "np.asarray(found + received + returned)", "np.asarray(1.5 * (found + received + returned))"),
     Mutant("a refined plan says its time", "planning/engine.py", "after_s = tried.ran[tried.best].seconds", "after_s = tried.ran[tried.best].seconds * 0.99"),
     Mutant("a group may be idle", "planning/uneven/planner.py", "while adapts and len(own.place.groups) > 1:", "while adapts and len(own.place.groups) > 9:"),

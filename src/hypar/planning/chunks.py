@@ -25,10 +25,11 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, chain, groupby, pairwise
+from typing import TypeVar
 
 from hypar.errors import PlanError, shown
 from hypar.machine.machine import Machine
@@ -39,6 +40,8 @@ from hypar.schedule.lanes import COMMUNICATION, PHASE, Lane
 from hypar.schedule.memory import held_by, holds
 from hypar.schedule.record import Buckets
 from hypar.schedule.stages import Step, StepWork, summarise
+
+T = TypeVar("T", bound=Hashable)
 
 Sizes = tuple[int, ...]
 """The number of layers of each bucket, in the order of the backward phase."""
@@ -119,29 +122,34 @@ def _split(work: StepWork, layers: Sequence[int], sizes: Sizes) -> Buckets:
     return tuple([tuple(own) for chunk in chunks for _, own in groupby(chunk, key=stages.__getitem__)])
 
 
-def _fastest_chunks(work: StepWork, layers: tuple[int, ...], best: Step) -> Step:
-    """Return the step of the fastest candidate, improved by local search; ``best`` is that of single layers."""
-    sizes: Sizes = (1,) * len(layers)
-    tried, held, least_s = {sizes}, holds(work.lanes, best.buckets), computing_s(best)
+def _fastest_chunks(work: StepWork, layers: tuple[int, ...], alone: Step) -> Step:
+    """Return the step of the fastest candidate, improved by local search; ``alone`` is that of single layers."""
+    candidates = tuple(_candidates(work.lanes, alone, layers)) if layers else ()
+    least_s, sizes = computing_s(alone), (1,) * len(layers)
 
-    def gains(own: Sizes) -> bool:
-        """Take chunks if they are new and faster, and still fit the memory if the first step did."""
-        nonlocal sizes, best
-        if own in tried or not faster(least_s, best.timeline.makespan):
-            return False
-        tried.add(own)
-        ran = work.run(_split(work, layers, own))
-        gained = faster(ran.timeline.makespan, best.timeline.makespan)
-        if gained and (not held or holds(work.lanes, ran.buckets)):
-            sizes, best = own, ran
-        return best is ran
+    def moves(own: Sizes, ran: Ran) -> Iterable[Sizes]:
+        return chain(candidates, neighbours(own)) if faster(least_s, ran.seconds) else ()
 
-    for own in _candidates(work.lanes, best, layers) if layers else ():
-        gains(own)
-    most = len(tried) + MOST_TRIES
-    while any(len(tried) < most and gains(own) for own in neighbours(sizes)):
-        pass
-    return best
+    def run(own: Sizes) -> Ran:
+        return Ran(work, work.run(_split(work, layers, own)))
+
+    most = len({*candidates} - {sizes}) + MOST_TRIES
+    return climb(sizes, Ran(work, alone), moves, run, most)[1].step
+
+
+def climb(
+    best: T, ran: Ran, moves: Callable[[T, Ran], Iterable[T]], run: Callable[[T], Ran], most: int
+) -> tuple[T, Ran]:
+    """Move to the first of the moves from the best that gains, as long as there is any; ``most`` are run, each once."""
+    tried = {best}
+    for _ in range(most):
+        ahead = next((own for own in moves(best, ran) if own not in tried), None)
+        if ahead is None:
+            break
+        tried.add(ahead)
+        new = run(ahead)
+        best, ran = (ahead, new) if new.gains(ran) else (best, ran)
+    return best, ran
 
 
 def computing_s(step: Step) -> float:

@@ -159,30 +159,27 @@ def _decided(request: Resolved, graph: LayerGraph) -> Plan:
 
 def planned(request: Resolved, graph: LayerGraph) -> tuple[Planner, Branch]:
     """Return the planner of a request without stages, and what its search decides for a network of ``Resolved.network``."""
-    if request.heterogeneous is not None:
-        nodes = graph.nodes(request.graph)
-        pins = tuple(parse_pin(text, nodes, request.levels) for text in request.pins)
-        groups = Planner(request, nodes, pins, request.element_bytes(graph))
-        return groups, replace(groups.planned(nodes), microbatch=request.microbatch(graph))
-    found = None
-    if len(request.array) == 1:
-        found = by_digits(request, graph)
-    question = ask(request, graph) if found is None else found[0]
-    answer = _answered(request, graph, question) if found is None else found[1]
-    planner = Planner(request, question.graph, question.pins, request.element_bytes(graph))
-    return planner, replace(planner.answered(question, answer), microbatch=request.microbatch(graph))
+    nodes = graph.nodes(request.graph)
+    pins = tuple(parse_pin(text, nodes, request.levels) for text in request.pins)
+    planner = Planner(request, nodes, pins, request.element_bytes(graph))
+    if request.heterogeneous is None:
+        node: Branch = planner.answered(*(by_digits(request, graph) or _answered(request, graph)))
+    else:
+        node = planner.planned(nodes)
+    return planner, replace(node, microbatch=request.microbatch(graph))
 
 
-def _answered(request: Resolved, graph: LayerGraph, question: Question) -> Answer:
+def _answered(request: Resolved, graph: LayerGraph) -> tuple[Question, Answer]:
     """Return the answer of the request's search; where the least sum of seconds is no least step, one from which the engine searches on."""
+    question = ask(request, graph)
     if question.overlaps and request.cost == "time" and request.solver in {None, COUNTS}:
         from hypar.planning.fastest import HIDDEN, is_least_time, proposer_of  # noqa: PLC0415 (only for least time)
 
         proposer = proposer_of(request, graph, question) if is_least_time(request, question) else None
         choices = None if proposer is None else proposer.found(HIDDEN[0])[0]
         if choices is not None:
-            return priced(question, choices)
-    return load_search(request.search).run(question)
+            return question, priced(question, choices)
+    return question, load_search(request.search).run(question)
 
 
 def resolve(request: Request, network: LayerGraph) -> Resolved:

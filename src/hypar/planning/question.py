@@ -182,10 +182,10 @@ class Answer:
     the bytes of the plan that holds least, item by item, if none fits.
     """
 
-    choices: tuple[Options, ...]
-    costs: tuple[tuple[float, ...], ...]
-    solver: str
-    exact: bool
+    choices: tuple[Options, ...] = ()
+    costs: tuple[tuple[float, ...], ...] = ()
+    solver: str = ""
+    exact: bool = True
     bounds: tuple[float, ...] = ()
     limits: Limits | None = None
     cut: Cut | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from hypar.costs.base import parameters_of
@@ -18,6 +18,7 @@ from hypar.plan.records import CostRecord, LimitsRecord, ModelRecord, ProfileRec
 from hypar.planning.pins import Pin
 from hypar.planning.question import Answer, Question, cost_of, load_search
 from hypar.planning.resolved import AS_ASKED, Resolved
+from hypar.planning.searches.joint import numberable
 from hypar.schedule.lanes import Ends, Lane, Lanes
 from hypar.sharding.amounts.counted import State
 from hypar.sharding.conventions import PAPER
@@ -75,7 +76,7 @@ class Leaf(GroupNode):
     """
 
     lane: Lane
-    answer: Answer
+    answer: Answer = field(default_factory=Answer)
     question: Question | None = None
 
     @property
@@ -128,26 +129,23 @@ def plan_of(
     cost: float,
     *,
     pins: Sequence[Pin],
-    array: Sequence[int] = (),
-    arrays: Mapping[str, Sequence[int]] | None = None,
     bounds: Sequence[float] = (),
     **found: Any,
 ) -> Plan:
-    """Record what was decided for a network as a plan; ``arrays`` are by default those of the request, ``found`` further entries.
+    """Record what was decided for a network as a plan, with the arrays of a request and what else was ``found``.
 
     Its entries have their types as they are, so pydantic need not judge them, for which it would first build validators.
     """
     own, usual = cost_of(request), AS_USUAL._asdict()
     trained = {name: value for name, value in request.training._asdict().items() if value != usual[name]}
     dims = in_order(graph.nodes(request.graph).named_dims) or None
-    ways = (request.arrays if arrays is None else arrays).items()
     return Plan.model_construct(
         **{name: getattr(request, name) for name in AS_ASKED},
         **found,
         schema_=SCHEMA,
         model=ModelRecord.model_construct(name=graph.name, digest=graph.digest, batch=graph.batch, dims=dims),
-        array=list(array),
-        arrays={name: list(each) for name, each in ways} if request.heterogeneous else None,
+        array=list(request.array),
+        arrays={name: list(own) for name, own in request.arrays.items()} if request.heterogeneous else None,
         shares=request.shares if request.uneven else None,
         pins=[str(pin) for pin in pins],
         profile=_profile_of(request),
@@ -187,7 +185,7 @@ def claim_of(request: Resolved, question: Question, answer: Answer) -> str:
         claim = f"not proven optimal, but {_gap_of(answer)}; {request.search} search{_limited(answer)}"
     elif not answer.exact:
         claim = f"not optimal: solver {answer.solver!r} is not exact; {request.search} search"
-    kind = _kind_of(question) + _numbering(request, question)
+    kind = _kind_of(question) + ", numbered through" * (numberable(request) and not question.numbered)
     claim = f"{claim} {over}, {kind}, for least {objective(request, summed=answer.step is None)}"
     return claim + _smallest(answer.smallest)
 
@@ -212,15 +210,6 @@ def _smallest(held: Mapping[str, float] | None) -> str:
 def pins_text(request: Resolved) -> str:
     """Return the number of pins as a claim names it; empty if there are none."""
     return f" and {len(request.pins)} pin{'s' * (len(request.pins) > 1)}" if request.pins else ""
-
-
-def _numbering(request: Resolved, question: Question) -> str:
-    """Return what a claim says of a flat level's devices, if each layer might have numbered them, but does not."""
-    if question.numbered or len(request.array) > 1:
-        return ""
-    from hypar.planning.searches.joint import numberable  # noqa: PLC0415 (only for a single level)
-
-    return ", numbered through" * numberable(request)
 
 
 def objective(request: Resolved, *, summed: bool = True) -> str:

@@ -36,7 +36,6 @@ from hypar.schedule.lanes import Lane
 from hypar.schedule.stages import Step, StepWork, summarise
 from hypar.schedule.timeline import Timeline
 from hypar.sharding.amounts.factors import Offered
-from hypar.sharding.conventions import DIRECT, PAPER
 from hypar.sharding.placement import Choice, Options
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.edge import Costs
@@ -132,7 +131,7 @@ def run_plan(
         counted = score_convention(plan)
     except InputError as error:
         raise wrong_in(plan, "cost", error.found, error.allowed, error.hint) from None
-    if convention is not None and (counted, convention) != (DIRECT, PAPER):
+    if convention is not None:
         counted = checked("convention", convention)
     request = replace(Resolved.of(plan, machine), counted=counted)
     if optimizer is not None:
@@ -196,15 +195,16 @@ def require_layers(plan: Plan, graph: LayerGraph) -> None:
 class LevelChoices:
     """The choices at one level of one group of devices, given the plan's choices above it.
 
-    ``free`` are the options of each layer in the space; the one ``chosen`` may be none of them, as by a pin. ``level`` is 0
-    for the outermost, ``ways`` the number of its groups, and ``group`` the one that is divided on a heterogeneous machine,
-    else empty. Planned ``jointly``, the plan weighs the levels below too. ``problem`` makes the costs of all ``options``,
-    ``items`` returns those of single layers, item by item. Unless the level's cost ``adds_up``, the slowest group counts, which may
-    be another one anew.
+    ``free`` are the options of each layer in the space, ``options`` with the one ``chosen`` behind them, which may be none of them,
+    as by a pin. ``level`` is 0 for the outermost, ``ways`` the number of its groups, and ``group`` the one that is divided on a
+    heterogeneous machine, else empty. Planned ``jointly``, the plan weighs the levels below too. ``problem`` makes the costs of all
+    ``options``, ``items`` returns those of single layers, item by item. Unless the level's cost ``adds_up``, the slowest group
+    counts, which may be another one anew.
     """
 
     layers: Sequence[PlanNode]
     free: Sequence[Options]
+    options: Sequence[Options]
     chosen: Sequence[Choice]
     level: int
     ways: int
@@ -213,11 +213,6 @@ class LevelChoices:
     problem: Callable[[], CostGraph]
     items: Callable[[Sequence[int]], dict[str, Costs]]
     adds_up: bool = True
-
-    @cached_property
-    def options(self) -> list[Options]:
-        """The options of each layer, the plan's own last if it is none of the space."""
-        return [*map(_with, self.free, self.chosen)]
 
     @cached_property
     def picked(self) -> list[int]:
@@ -253,11 +248,12 @@ def _in_leaf(plan: Plan, question: Question, lane: Lane, group: str) -> Iterator
         at, ways, chosen = level.index, level.ways, [own[level.index] for own in lane.choices]
         # Those that can run beside the choices at the other levels.
         free = [question.left(node, at, (*own[:at], *own[at + 1 :])) for node, own in enumerate(lane.choices)]
-        options = [(own,) for own in map(_with, free, chosen)]
-        tables = Tables(question.cost, question.graph, [level], options, above)
+        options = [*map(_with, free, chosen)]
+        tables = Tables(question.cost, question.graph, [level], [(own,) for own in options], above)
         yield LevelChoices(
             layers=question.graph.layers,
             free=free,
+            options=options,
             chosen=chosen,
             level=lane.depth + at,
             ways=ways,
@@ -286,10 +282,9 @@ def _uneven(planner: Planner, branch: Branching) -> LevelChoices:
     summed = planner.in_stage or not branch.slowest
     weights = [float(summed or at == branch.late) for at in range(len(split.rates))]
     free, chosen = planner.options_of(branch), [choice for choice, _ in branch.taken]
-    offers = [
-        tuple([(choice, shares) for choice in _with(options, own)])
-        for options, (own, shares) in zip(free, branch.taken, strict=True)
-    ]
+    options = [*map(_with, free, chosen)]
+    pairs = zip(options, branch.taken, strict=True)
+    offers = [tuple([(choice, shares) for choice in own]) for own, (_, shares) in pairs]
 
     def items(nodes: Sequence[int]) -> dict[str, Costs]:
         costs = split.layer_costs(nodes[0], Offered.of(offers[nodes[0]]))
@@ -299,6 +294,7 @@ def _uneven(planner: Planner, branch: Branching) -> LevelChoices:
     return LevelChoices(
         layers=branch.graph.layers,
         free=free,
+        options=options,
         chosen=chosen,
         level=branch.depth,
         ways=len(branch.machine.groups),

@@ -22,9 +22,9 @@ from hypar.plan.request import Request, checked
 from hypar.planning.chunks import run_chunked
 from hypar.planning.pins import targets_of
 from hypar.planning.replay import LevelChoices, choices_by_level, run_step
-from hypar.planning.resolved import BASELINE, Resolved, of_baseline, score_convention
+from hypar.planning.resolved import BASELINE, Resolved, of_baseline
 from hypar.planning.sources import times_of
-from hypar.sharding.conventions import DIRECT, MOVED, PAPER
+from hypar.sharding.conventions import MOVED
 from hypar.sharding.placement import Choice
 from hypar.sharding.space import parse_space
 from hypar.sharding.tree import WHOLE_ARRAY
@@ -208,8 +208,8 @@ def explore_model(
     graph, machine = load_model(model), load_machine(hardware)
     counted = checked("convention", convention or MOVED)
     plan = plan_and_score(graph, strategy, counted, machine, **asked)
-    graph, direct = graph.with_batch(plan.model.batch), (score_convention(plan), counted) == (DIRECT, PAPER)
-    request = replace(Resolved.of(plan, machine), counted=DIRECT if direct else counted)
+    graph = graph.with_batch(plan.model.batch)
+    request = replace(Resolved.of(plan, machine), counted=counted)
     places, axes = _axes(plan, graph, machine, (vary,) if isinstance(vary, str) else vary)
     every = places.items()
     planned = {place: tuple(own.chosen[node] for own, node in nodes) for place, nodes in every}

@@ -273,7 +273,7 @@ def _decoded(options: tuple[Options, ...], chosen: int) -> Options:
 
 
 def by_digits(request: Resolved, graph: LayerGraph) -> tuple[Question, Answer] | None:
-    """Return the answer of a request for a flat level, with numberings; None if the request does not let devices be numbered.
+    """Return the answer of a request for a flat level, with numberings; None for more levels, or if it does not let devices be numbered.
 
     The prime factors of the ways are levels, and the optimum over them is the optimum over all grids and all numberings, as no
     numbering shares more than the best order of levels does (``docs/optimal.md``). Where no such search closes, the devices are
@@ -305,9 +305,9 @@ def by_digits(request: Resolved, graph: LayerGraph) -> tuple[Question, Answer] |
 
 def numberable(request: Resolved) -> bool:
     """Return whether a request is for the bytes of one level of which every grid may be numbered in any order."""
-    space, ways = parse_space(request.space, None), request.array[0]
+    space, ways = parse_space(request.space, None), math.prod(request.array)
     return (
-        len(primes(ways)) > 1
+        len(request.array) == 1 < len(primes(ways))
         and load_search(request.search).at_once
         and request.cost == "volume"
         and request.convention != PAPER

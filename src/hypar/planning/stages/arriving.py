@@ -11,72 +11,35 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from operator import itemgetter, mul
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from operator import mul
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
+
 from hypar.machine.machine import Machine
-from hypar.machine.setting import Setting
 from hypar.network.nodes import PlanGraph, Tensor
+from hypar.planning.folding import counted_from
 from hypar.planning.records import Leaf
-from hypar.planning.resolved import Resolved
 from hypar.planning.uneven.tree import Branch, Branching
 from hypar.schedule.lanes import crossing, placed, priced
-from hypar.schedule.tasks import Arrival, Entering, Link
+from hypar.schedule.tasks import Arrival, Link
 from hypar.sharding.amounts.counted import SEAM, STAGE, crossed, received_between
 from hypar.sharding.amounts.cuts import Above
-from hypar.sharding.amounts.transfers import Between, Network, Part, mapped, network_of, received
-from hypar.sharding.conventions import MOVED, PAPER
+from hypar.sharding.amounts.transfers import Between, Network, Part, mapped, received, sends_back
 from hypar.sharding.placement import WHOLE, degrees, dim_of, grid, working
+from hypar.solve.edge import Costs
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class StageDevices:
-    """The devices of a group on which a network has a number of its ``stages``, and what comes to them.
-
-    The arrays of the ``request`` are those inside a stage, and may be empty; ``setting`` is that of a stage, or of its first group
-    of identical devices. ``microbatch`` has the layers for one; ``group`` is None if all devices of the machine are identical,
-    and so are the ``links`` from the stages before and behind where there are none.
-    """
-
-    request: Resolved
-    microbatch: PlanGraph
-    setting: Setting
-    group: str | None
-    stages: int
-    links: tuple[Link | None, Link | None]
-
-    @property
-    def network(self) -> Network:
-        """The transfers whatever the choices, if sums are added up before they leave a stage."""
-        return network_of(self.microbatch, MOVED, tied=False)
-
-    @property
-    def microbatches(self) -> int:
-        """The number of microbatches in a mini-batch."""
-        return self.request.microbatches or 1
-
-    @property
-    def replicas(self) -> int:
-        """The number of parts of a stage that the levels outside the stages make."""
-        return math.prod(self.setting.array[: self.request.outside])
-
-    @property
-    def ties(self) -> tuple[Tensor, ...]:
-        """The weights that two layers of the network use; none below uneven splits around the stages, where each has its own."""
-        apart = self.setting.convention == PAPER or (self.request.outside and self.request.heterogeneous)
-        return () if apart else self.microbatch.ties
 
 
 class Outer(NamedTuple):
     """A layer of another span by its index there, and whether that is another part of the same stage."""
 
+    same: bool
     node: Branch
     layer: int
-    same: bool
 
 
 class Beside(NamedTuple):
@@ -109,62 +72,6 @@ def places_for(machine: Machine, array: tuple[int, ...], stages: int) -> int:
     return next((ways for ways in range(stages, most + 1) if devices % (ways * inside) == 0), stages)
 
 
-At = tuple[str, "Branch", Arrival]
-"""What arrives in a phase at a node of a stage."""
-
-
-def entering(
-    devices: StageDevices, ends: tuple[int, int], tree: Branch, outer: Callable[[int], Outer | None]
-) -> tuple[Entering, Entering]:
-    """Return what a stage on some devices receives of a microbatch's F, and of its E.
-
-    Its ``ends`` are its first layer and the first one behind it, its cuts a ``tree``; ``outer`` returns where a layer outside is,
-    None if it is taken to be cut in samples outside the stages.
-    """
-    by_paper = devices.setting.convention == PAPER
-    every = _by_paper(devices, ends, tree) if by_paper else _by_tensor(devices, ends, tree, outer)
-    found = [at for at in every if at[2].num_bytes or at[2].rounds]
-    links = zip(("forward", "backward"), devices.links, strict=True)
-    received, returned = (
-        _over(devices, link, [own for own in found if own[0] == phase]) for phase, link in links
-    )
-    return received, returned
-
-
-def _over(devices: StageDevices, link: Link | None, arriving: Sequence[At]) -> Entering:
-    """Return what arrives in one phase; the nodes at the place of the stages receive beside each other."""
-    whole = Entering.over(link, (own for _, _, own in arriving))
-    if link is None or not devices.request.outside:
-        return whole
-    nodes: dict[str, list[At]] = {}
-    for at in arriving:
-        nodes.setdefault(at[1].name, []).append(at)
-    times = [0.0]
-    for each in nodes.values():
-        settings = [leaf.lane.setting for leaf in each[0][1].leaves()]
-        link = link_of([(own.machine, own.array) for own in settings], devices.stages)
-        times.append(Entering.over(link, (own for _, _, own in each)).link_s)
-    return whole._replace(link_s=max(times))
-
-
-def _by_paper(devices: StageDevices, span: tuple[int, int], tree: Branch) -> Iterator[At]:
-    """Yield what arrives of F and of E: of each producer's output once, and from the next stage.
-
-    A stage sends what its neighbour needs, in as many copies as there are devices that need it, or passes on.
-    """
-    found: dict[tuple[str, int], float] = {}
-    for tensor in devices.microbatch.tensors:
-        maker, reader = tensor.producer, tensor.consumer
-        ends = zip(("forward", "backward"), span, (reader, maker), ("input", "output"), strict=True)
-        for phase, border, layer, name in ends:
-            if maker < border <= reader:
-                needed = copies(tree, layer - span[0], name) if span[0] <= layer < span[1] else 1.0
-                found[phase, maker] = max(found.get((phase, maker), 0.0), tensor.elements * needed)
-    size, replicas = devices.setting.element_bytes, devices.replicas if isinstance(tree, Leaf) else 1
-    for (phase, maker), elements in found.items():
-        yield phase, tree, Arrival(maker, size * elements, replicas)
-
-
 def copies(branch: Branch, layer: int, tensor: str) -> float:
     """Return the number of devices below a node that need each element of a layer's input or output."""
     carried = branch.graph.layers[layer].nest.names[tensor]
@@ -177,28 +84,7 @@ def copies(branch: Branch, layer: int, tensor: str) -> float:
     return math.fsum((share if cut else 1.0) * own for share, own in zip(shares, each, strict=True))
 
 
-def _by_tensor(
-    devices: StageDevices, span: tuple[int, int], tree: Branch, outer: Callable[[int], Outer | None]
-) -> list[At]:
-    """Return what arrives of F and of E for each tensor, what other parts of the stage have last."""
-    moved, found = devices.network, list[tuple[bool, At]]()
-    for index, tensor in enumerate(devices.microbatch.tensors):
-        ends = (tensor.producer, tensor.consumer)
-        makes, reads = (span[0] <= end < span[1] for end in ends)
-        if makes == reads:
-            continue
-        other = outer(ends[makes])
-        same, node, layer = (False, None, 0) if other is None else (other.same, other.node, other.layer)
-        outside = sys.maxsize if same else devices.request.outside
-        for part in moved.parts[index]:
-            if part.forward is reads and not (same and part.inside):
-                way = _Way(part, moved.between[index], ends[reads] - span[0], layer, outside)
-                above = Above(image=moved.images[index])
-                found += [(same, (part.phase, *own)) for own in way.arrivals(tree, node, above)]
-    return [own for _, own in sorted(found, key=itemgetter(0))]
-
-
-class _Way(NamedTuple):
+class Way(NamedTuple):
     """A transfer of a tensor to a layer of a stage, forward if it reads the tensor, from another layer.
 
     Both layers are indices in their spans; ``outside`` is above the number of all levels for two parts of one stage.
@@ -261,3 +147,61 @@ class _Way(NamedTuple):
     def _in_order(self, theirs: T, mine: T) -> tuple[T, T]:
         """Return what both layers have, the producer first."""
         return (theirs, mine) if self.part.forward else (mine, theirs)
+
+
+def span_of(graph: PlanGraph, start: int, end: int, network: Network | None = None) -> PlanGraph:
+    """Return the layers from ``start`` up to ``end``, with the tensors between them.
+
+    The transfers of the network, if given, tell the layers that send errors to others.
+    """
+    inside, sent, fed = [], [], []
+    for at, tensor in enumerate(graph.tensors):
+        makes, reads = (start <= layer < end for layer in (tensor.producer, tensor.consumer))
+        if makes and reads:
+            inside.append(counted_from(start, tensor))
+        elif makes:
+            sent.append(tensor.producer - start)
+        elif reads and network is not None and sends_back(network.parts[at]):
+            fed.append(tensor.consumer - start)
+    ties = () if network is None else _ties_inside(graph, start, end)
+    return PlanGraph(
+        graph.layers[start:end], tuple(inside), sent=frozenset(sent), fed=frozenset(fed), ties=ties
+    )
+
+
+def tied_outside(ties: Sequence[Tensor], start: int, end: int) -> tuple[tuple[int, int], ...]:
+    """Return the layers of a span whose weight others use as well, and the number of stages that send them terms, or their sum.
+
+    The stage of the weight's own layer gets terms from every other one, each in a stage of its own, and each of these its sum.
+    """
+    inside = range(start, end)
+    own = Counter(
+        tie.producer - start for tie in ties if tie.consumer not in inside if tie.producer in inside
+    )
+    uses = (tie.consumer - start for tie in ties if tie.consumer in inside if tie.producer not in inside)
+    return (*own.items(), *((layer, 1) for layer in uses))
+
+
+def _ties_inside(graph: PlanGraph, start: int, end: int) -> tuple[Tensor, ...]:
+    """Return the weights that several of the layers from ``start`` up to ``end`` use, each from the first of these."""
+    firsts: dict[int, int] = {}
+    for tie in graph.ties:
+        own = (layer for layer in (tie.producer, tie.consumer) if start <= layer < end)
+        firsts[tie.producer] = min((firsts.get(tie.producer, end), *own))
+    inside = (tie for tie in graph.ties if firsts[tie.producer] < tie.consumer < end)
+    return tuple(counted_from(start, tie._replace(producer=firsts[tie.producer])) for tie in inside)
+
+
+def read_outside(graph: PlanGraph, start: int, end: int) -> tuple[Tensor, ...]:
+    """Return the tensors that these layers read of earlier layers, whose indices are negative, and those that later ones read."""
+    ends = ((one, start <= one.producer < end, start <= one.consumer < end) for one in graph.tensors)
+    return tuple(counted_from(start, one) for one, makes, reads in ends if makes != reads)
+
+
+def elements_across(graph: PlanGraph) -> Costs:
+    """Return the elements of F that cross each place between layers, each once, ``[layers + 1]``; E has as many."""
+    found: list[dict[int, float]] = [{} for _ in range(len(graph.layers) + 1)]
+    for tensor in graph.tensors:
+        for place in range(tensor.producer + 1, tensor.consumer + 1):
+            found[place][tensor.producer] = max(found[place].get(tensor.producer, 0), tensor.elements)
+    return np.array([math.fsum(at.values()) for at in found])

@@ -22,17 +22,17 @@ from operator import itemgetter
 
 import numpy as np
 
-from hypar.errors import MemoryLimitError
+from hypar.errors import MemoryLimitError, OptionError, shown, suggestion
 from hypar.machine.work import fullest_share
 from hypar.network.graph import LayerGraph
-from hypar.network.nodes import Kept, PlanNode, saved_by
+from hypar.network.nodes import Kept, PlanGraph, PlanNode, saved_by
 from hypar.plan.records import FLUSHES
-from hypar.planning.chunks import Ran, run_node
+from hypar.planning.chunks import Ran, climb, run_node
 from hypar.planning.fastest import MOST_TASKS
 from hypar.planning.question import question_of
 from hypar.planning.resolved import Resolved
 from hypar.planning.stages.running import Staging, kept_in_flight
-from hypar.planning.stages.spans import CutSpan, CutSpans, LayerBounds, given_bounds
+from hypar.planning.stages.spans import CutSpan, CutSpans, LayerBounds
 from hypar.schedule.lanes import Lane, priced
 from hypar.schedule.memory import memory_of
 from hypar.schedule.tasks import Link
@@ -41,7 +41,7 @@ from hypar.sharding.amounts.transfers import Sums, network_of, sends_back
 from hypar.sharding.conventions import FUSED, PAPER
 from hypar.sharding.placement import Options, degrees
 from hypar.solve.edge import Costs
-from hypar.solve.partition import Partition, least_bottleneck, partition
+from hypar.solve.partition import Partition, partition
 from hypar.units import format_bytes
 
 MOST_COMBINATIONS = 4096
@@ -98,7 +98,7 @@ class LowerBounds:
         error = layer.trail[-1].elements * fullest_share(layer.nest, divisors, "output")
         held = math.fsum(part * most(name) for name, part in saved), error
         if not setting.machine.times(layer.nest):
-            return LayerBounds(0.0, 0.0, 0.0, *held)
+            return LayerBounds(0.0, 0.0, *held)
         time = setting.machine.layer_time(layer.nest, divisors, setting.element_bytes)
         # Devices may share an update, by how many depends on the cuts.
         spent = [*time.seconds.values()]
@@ -111,18 +111,13 @@ class LowerBounds:
             onward = setting.convention == FUSED and one.phase == "forward"
             (once if one.phase == "gradient" else spent).append(one.seconds / (2 if onward else 1))
         seconds = math.fsum((*(self.spans.microbatches * each for each in spent), *once))
-        return LayerBounds(seconds, time.seconds.get("forward", 0.0), time.fullest["weight"], *held)
+        return LayerBounds(seconds, time.fullest["weight"], *held)
 
     def _added(self, amount: Callable[[LayerBounds], float]) -> Costs:
         """Return lower bounds of the sums of an amount over every span."""
         before = np.cumsum([0.0, *map(amount, self.layers)])
         lost, at = 1e-15 * len(self.layers) * before[-1], before[[*self.spans.ends]]
         return np.asarray(np.maximum((at - at[:-1, None]) * (1 - ROUNDING) - lost, 0.0))
-
-    @property
-    def ahead(self) -> Costs:
-        """The time after which the first microbatch has come to each place, ``[starts, 1]``: behind all layers before it."""
-        return self._added(lambda layer: layer.forward)[0, :-1, None]
 
     @cached_property
     def arriving(self) -> tuple[Costs, Costs]:
@@ -223,7 +218,7 @@ class _Table:
         self._known.add(own)
         starts = [start for start in at if start + length in at and kinds[start : start + length] == own]
         equal = [at[start] for start in starts], [at[start + length] for start in starts]
-        span = self.spans.priced(*ends)
+        span = self.spans.span(*ends)
         for count, costs in self.costs.items():
             each = zip(span.lanes, span.held_bytes(count) if self.share else (), strict=False)
             fits = all(lane.setting.machine.fits(self.share * held) for lane, held in each)
@@ -264,20 +259,32 @@ def best_partition(
     return None
 
 
-def least_seconds(spans: Sequence[CutSpans]) -> float:
-    """Return a lower bound of the seconds of a step, infinite if no partition fits the memory; arguments as above.
+def given_bounds(starts: Sequence[str], graph: LayerGraph, nodes: PlanGraph) -> tuple[int, ...]:
+    """Return the first layer of each stage, named in order, by its index among the layers that are cut, and the number of these.
 
-    Where the pipeline runs empty a stage waits for the first microbatch; otherwise the busiest stage alone counts.
+    Raises:
+        OptionError: a layer does not exist or is not cut, precedes the one named before it, or is named first without
+            being the network's first.
     """
-    tables = _tables(spans, "time", 1)
-    ahead = np.minimum.reduce([LowerBounds(own).ahead for own in dict.fromkeys(spans)])
-    late = ahead * (1 - ROUNDING) * FLUSHES[spans[0].request.schedule]
-
-    def costs(stage: int) -> Costs:
-        table, kept = tables[stage]
-        return np.asarray(table.costs[kept] + late)
-
-    return least_bottleneck(costs, len(spans), len(spans[0].ends) - 1)
+    names, index = ([layer.name for layer in own.layers] for own in (graph, nodes))
+    for name in starts:
+        if name not in names:
+            raise OptionError("starts", f"no layer is named {shown(name)}", hint=suggestion(str(name), index))
+        at = names.index(name)
+        if name not in index and at > names.index(index[0]):
+            following = (f", as {other!r}" for other in names[at:] if other in index)
+            allowed = f"layers that are cut{next(following, '')}"
+            raise OptionError("starts", f"found {name!r}, which stays with the layer before it", allowed)
+    # The layers before the first one that is cut start the first stage with it.
+    bounds = [index.index(name) if name in index else 0 for name in starts]
+    if bounds[0]:
+        allowed = f"{index[0]!r} first, as the network begins with it"
+        raise OptionError("starts", f"found {starts[0]!r} first", allowed)
+    for place, (before, after) in enumerate(pairwise(bounds)):
+        if before >= after:
+            found = f"found {starts[place + 1]!r} behind {starts[place]!r}"
+            raise OptionError("starts", found, "first layers of stages, in the network's order")
+    return (*bounds, len(index))
 
 
 def divided(
@@ -311,40 +318,25 @@ def _best(spans: Sequence[CutSpans], limit: float) -> tuple[int, ...] | None:
     """Return the bounds of the parts of the best partition that fits the memory, or None if none is found within a limit.
 
     The parts of a stage share its memory: if all that each alone could take is too much, each gets an equal share, or they hold
-    as little as they can.
+    as little as they can. Then their ends are shifted as long as the step gets shorter.
     """
     balance, parts = spans[0].request.balance, spans[0].request.parts
     if parts is None:
         best = best_partition(spans, limit, balance)
         return None if best is None else best.bounds
+
+    def run(bounds: tuple[int, ...]) -> Ran:
+        found = [own.span(*ends) for own, ends in zip(spans, pairwise(bounds), strict=True)]
+        return run_node(Staging.of(spans[0].request, found))
+
     for what, share in ((balance, 1), (balance, parts), ("memory", 0)):
         best = best_partition(spans, limit if what == "time" else math.inf, what, share)
         if best is None and share == 1:
             return None
-        ran = None if best is None else _ran(spans, best.bounds)
-        if best is not None and ran is not None and ran.fits:
-            return _shifted(spans, best.bounds, ran) if balance == "time" else best.bounds
+        if best is not None and (ran := run(best.bounds)).fits:
+            most = MOST_TASKS // len(ran.step.pieces) if balance == "time" else 0
+            return climb(best.bounds, ran, lambda own, _: _neighbours(own, spans[0].ends), run, most)[0]
     return None
-
-
-def _ran(spans: Sequence[CutSpans], bounds: Sequence[int]) -> Ran:
-    """Run the step of a partition."""
-    found = [own.span(*ends) for own, ends in zip(spans, pairwise(bounds), strict=True)]
-    return run_node(Staging.of(spans[0].request, found))
-
-
-def _shifted(spans: Sequence[CutSpans], bounds: tuple[int, ...], best: Ran) -> tuple[int, ...]:
-    """Return the bounds of the parts of a partition after shifts of their ends, as long as its step gets shorter."""
-    tried, most = {bounds}, MOST_TASKS / len(best.step.pieces)
-    while len(tried) <= most:
-        ahead = next((ends for ends in _neighbours(bounds, spans[0].ends) if ends not in tried), None)
-        if ahead is None:
-            break
-        tried.add(ahead)
-        ran = _ran(spans, ahead)
-        if ran.gains(best):
-            bounds, best = ahead, ran
-    return bounds
 
 
 def _neighbours(bounds: tuple[int, ...], places: Sequence[int]) -> Iterator[tuple[int, ...]]:
@@ -375,7 +367,7 @@ def unfit(request: Resolved, graph: LayerGraph, spans: Sequence[CutSpans]) -> Me
     words = "" if request.parts is None else f" of {request.parts} parts"
     stages = len(spans) // (request.parts or 1)
     problem = f"no {stages} stages{words} fit {' and '.join(sizes)}, the memory of a device"
-    found = [own.priced(*ends) for own, ends in zip(spans, pairwise(least.bounds), strict=True)]
+    found = [own.span(*ends) for own, ends in zip(spans, pairwise(least.bounds), strict=True)]
     over = (
         (held / (lane.setting.machine.memory_bytes or math.inf), number, held, lane.setting.machine)
         for number, lane, held in held_in(found)

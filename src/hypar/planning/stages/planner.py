@@ -3,9 +3,8 @@
 Every number of stages that the array's devices allow is tried where the best is asked for. The devices of a stage are any of
 identical devices, or an equal part of one device group of a heterogeneous machine, which is divided into stages at its outermost
 split: each group holds equally many consecutive stages.
-Idea: candidates are divided into stages and run by the engine in the order of lower bounds of their steps, as long as these are
-below the fastest step found.
-Guarantee: the same stages as if all candidates were divided, ties included.
+Idea: a candidate is divided into stages, and run by the engine, as far as the lower bound of its busiest stage is below the fastest
+step found. Guarantee: the same stages as if all candidates were divided, ties included.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from hypar.planning.pins import parse_pin
 from hypar.planning.question import load_search
 from hypar.planning.records import Node, objective, pins_text, plan_of
 from hypar.planning.resolved import Resolved, checked_microbatches, stages_of_each
-from hypar.planning.stages.partition import ROUNDING, divided, least_seconds, unfit
+from hypar.planning.stages.partition import divided, unfit
 from hypar.planning.stages.running import Staging, kept_in_flight, works_of
 from hypar.planning.stages.spans import CutSpan, CutSpans, Known, spans_of, stage_ends
 from hypar.planning.uneven.planner import Planner, Slot
@@ -116,23 +115,17 @@ def _spans_in(
 
 
 def _best_stages(request: Resolved, graph: LayerGraph, limit: float) -> Staging | None:
-    candidates = [*_candidates(request, graph)]
-    ahead = sorted((least_seconds(spans), number) for number, (_, spans) in enumerate(candidates))
-    found: list[tuple[float, int, Staging]] = []
-    for done, (bound, number) in enumerate(ahead):
-        least = min([limit, *(seconds for seconds, _, _ in found)])
-        if bound == math.inf or bound > least * (1 + ROUNDING):
-            break
+    candidates, best = [*_candidates(request, graph)], None
+    for done, (own, spans) in enumerate(candidates):
         count(done, len(candidates))
-        own, spans = candidates[number]
         inside = f" of {'x'.join(map(str, own.array))}" if own.array else ""
         tell(f"trying {len(spans) // (own.parts or 1)} stages{inside}, {own.microbatches} microbatches")
         with suppress(HardwareError):
-            if staging := divided(own, spans, graph, least):
-                found.append((staging.seconds, number, staging))
+            staging = divided(own, spans, graph, limit)
+            if staging is not None and staging.seconds < limit:
+                best, limit = staging, staging.seconds
     count(len(candidates), len(candidates))
-    seconds, _, best = min(found, default=(limit, 0, None))
-    return best if seconds < limit else None
+    return best
 
 
 def _candidates(request: Resolved, graph: LayerGraph) -> Iterator[tuple[Resolved, tuple[CutSpans, ...]]]:
@@ -211,15 +204,13 @@ class StagePlanner(Planner):
         splits = [*_splits(staging)]
         solvers = (own.spans.planner.solver(own.node) for own in staging.stages if _cut(own))
         return plan_of(
-            self.request,
+            replace(self.request, arrays=staging.request.arrays),
             graph,
             splits,
             math.fsum(split.cost for split in splits),
             claim=claim,
             solver=", ".join(dict.fromkeys(solvers)),
             pins=self.pins,
-            array=staging.request.array,
-            arrays=staging.request.arrays,
             stages=stages_of(staging, self.request),
         )
 

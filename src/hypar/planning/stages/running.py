@@ -54,7 +54,7 @@ class Staging(Node):
 
         def outer(reader: int, layer: int) -> Outer:
             number, own = places[layer]
-            return Outer(stages[number].node, own, (number - reader) % count == 0)
+            return Outer((number - reader) % count == 0, stages[number].node, own)
 
         if request.outside or request.parts is not None:
             each = enumerate(stages)

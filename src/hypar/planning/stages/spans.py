@@ -9,36 +9,47 @@ and tensors, inside and from and to others, are planned once.
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise, product
+from itertools import product
+from operator import itemgetter
 from typing import NamedTuple
 
-import numpy as np
-
-from hypar.errors import OptionError, TableLimitError, shown, suggestion
+from hypar.errors import TableLimitError
 from hypar.machine.machine import DeviceGroup, Machine
+from hypar.machine.setting import Setting
 from hypar.network.graph import LayerGraph
 from hypar.network.nodes import PlanGraph, Tensor, block_of, computed_again
 from hypar.plan.plan import Plan
 from hypar.plan.records import FLUSHES
-from hypar.planning.folding import counted_from, kinds_of
+from hypar.planning.folding import kinds_of
 from hypar.planning.pins import parse_pin
 from hypar.planning.question import setting_for
 from hypar.planning.records import Leaf
 from hypar.planning.resolved import Resolved
-from hypar.planning.stages.arriving import Outer, StageDevices, entering, link_of, places_for
+from hypar.planning.stages.arriving import (
+    Outer,
+    Way,
+    copies,
+    elements_across,
+    link_of,
+    places_for,
+    read_outside,
+    span_of,
+    tied_outside,
+)
 from hypar.planning.uneven.planner import Planner
 from hypar.planning.uneven.tree import Branch, stored_branch
 from hypar.schedule.lanes import Lane, StagePlace
 from hypar.schedule.memory import memory_of
 from hypar.schedule.stages import StageWork, part_of
-from hypar.schedule.tasks import PartTasks, TaskList
+from hypar.schedule.tasks import Arrival, Entering, Link, PartTasks, TaskList
 from hypar.schedule.timeline import run
-from hypar.sharding.amounts.transfers import Network, sends_back
-from hypar.sharding.conventions import PAPER
+from hypar.sharding.amounts.cuts import Above
+from hypar.sharding.amounts.transfers import Network, network_of
+from hypar.sharding.conventions import MOVED, PAPER
 from hypar.sharding.tree import MOST_DEVICES, WHOLE_ARRAY
 from hypar.solve.edge import Costs
 
@@ -155,31 +166,59 @@ class CutSpan:
 
 
 class LayerBounds(NamedTuple):
-    """The lower bounds of a layer: its seconds for a mini-batch, those to compute the forward phase of a microbatch, and elements.
+    """The lower bounds of a layer: its seconds for a mini-batch, and elements.
 
     On the fullest device they are those of its weight, those that it and its trail keep for each microbatch in flight, and those
     of the error of its trail's output.
     """
 
     seconds: float = 0.0
-    forward: float = 0.0
     weights: float = 0.0
     kept: float = 0.0
     error: float = 0.0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class CutSpans(StageDevices):
-    """All spans of a network on the devices of a stage; a ``planner`` cuts the ``whole`` layers of a mini-batch.
+class CutSpans:
+    """All spans of a network on the devices of a group, on which it has a number of its ``stages``.
 
-    ``known`` has the best cuts of spans so far, ``bounds`` the lower bounds of all layers, once they are asked for.
+    The arrays of the ``request`` are those inside a stage, and may be empty; ``setting`` is that of a stage, or of its first group
+    of identical devices; ``group`` is None if all devices of the machine are identical, and so are the ``links`` from the stages
+    before and behind where there are none. A ``planner`` cuts the ``whole`` layers of a mini-batch; ``microbatch`` has those of
+    one. ``known`` has the best cuts of spans so far, ``bounds`` the lower bounds of all layers, once they are asked for.
     """
 
+    request: Resolved
     planner: Planner
     whole: PlanGraph
+    microbatch: PlanGraph
+    setting: Setting
+    group: str | None
+    stages: int
+    links: tuple[Link | None, Link | None]
     known: Known
     bounds: list[LayerBounds] = field(default_factory=list)
-    _priced: dict[str, CutSpan] = field(default_factory=dict, init=False)
+
+    @property
+    def network(self) -> Network:
+        """The transfers whatever the choices, if sums are added up before they leave a stage."""
+        return network_of(self.microbatch, MOVED, tied=False)
+
+    @property
+    def microbatches(self) -> int:
+        """The number of microbatches in a mini-batch."""
+        return self.request.microbatches or 1
+
+    @property
+    def replicas(self) -> int:
+        """The number of parts of a stage that the levels outside the stages make."""
+        return math.prod(self.setting.array[: self.request.outside])
+
+    @property
+    def ties(self) -> tuple[Tensor, ...]:
+        """The weights that two layers of the network use; none below uneven splits around the stages, where each has its own."""
+        apart = self.setting.convention == PAPER or (self.request.outside and self.request.heterogeneous)
+        return () if apart else self.microbatch.ties
 
     @cached_property
     def ends(self) -> tuple[int, ...]:
@@ -196,7 +235,7 @@ class CutSpans(StageDevices):
     @cached_property
     def crossing_bytes(self) -> Costs:
         """The bytes of a microbatch's F that cross each place between layers, ``[layers + 1]``; E has as many."""
-        return self.setting.element_bytes * crossing(self.microbatch)
+        return self.setting.element_bytes * elements_across(self.microbatch)
 
     def span(self, start: int, end: int) -> CutSpan:
         """Return the span of the layers from ``start`` up to ``end``, with the best cuts."""
@@ -204,13 +243,6 @@ class CutSpans(StageDevices):
         if key not in self.known:
             self.known[key] = self.planner.planned(self.layers_of(self.whole, start, end))
         return self.having(start, end, self.known[key])
-
-    def priced(self, start: int, end: int) -> CutSpan:
-        """Return a span that is equal to one, and costs the same."""
-        key = self.kinds[start:end]
-        if key not in self._priced:
-            self._priced[key] = self.span(start, end)
-        return self._priced[key]
 
     def having(self, start: int, end: int, planned: Branch) -> CutSpan:
         """Return the span of the layers from ``start`` up to ``end`` with the cuts of a planned node."""
@@ -231,8 +263,16 @@ class CutSpans(StageDevices):
         return self.having(start, end, node)
 
     def between(self, span: CutSpan, outer: Callable[[int], Outer | None] = lambda _: None) -> CutSpan:
-        """Return a span with what other stages send; ``outer`` as in ``entering``."""
-        received, returned = entering(self, span.ends, span.node, outer)
+        """Return a span with what it receives of a microbatch's F, and of its E.
+
+        ``outer`` returns where a layer outside is, None if it is taken to be cut in samples outside the stages.
+        """
+        every = _by_paper(span) if self.setting.convention == PAPER else _by_tensor(span, outer)
+        found = [at for at in every if at[2].num_bytes or at[2].rounds]
+        received, returned = (
+            _over(self, link, [own for own in found if own[0] == phase])
+            for phase, link in zip(("forward", "backward"), self.links, strict=True)
+        )
         return replace(span, work=span.work._replace(received=received, returned=returned))
 
     def layers_of(self, graph: PlanGraph, start: int, end: int) -> PlanGraph:
@@ -341,87 +381,58 @@ def stage_ends(names: Sequence[str]) -> tuple[int, ...]:
     return (*first, len(names))
 
 
-def given_bounds(starts: Sequence[str], graph: LayerGraph, nodes: PlanGraph) -> tuple[int, ...]:
-    """Return the first layer of each stage, named in order, by its index among the layers that are cut, and the number of these.
+At = tuple[str, "Branch", Arrival]
+"""What arrives in a phase at a node of a stage."""
 
-    Raises:
-        OptionError: a layer does not exist or is not cut, precedes the one named before it, or is named first without
-            being the network's first.
+
+def _over(spans: CutSpans, link: Link | None, arriving: Sequence[At]) -> Entering:
+    """Return what arrives in one phase; the nodes at the place of the stages receive beside each other."""
+    whole = Entering.over(link, (own for _, _, own in arriving))
+    if link is None or not spans.request.outside:
+        return whole
+    times = [0.0]
+    for node in {own.name: own for _, own, _ in arriving}.values():
+        settings = [leaf.lane.setting for leaf in node.leaves()]
+        link = link_of([(own.machine, own.array) for own in settings], spans.stages)
+        times.append(Entering.over(link, (own for _, at, own in arriving if at.name == node.name)).link_s)
+    return whole._replace(link_s=max(times))
+
+
+def _by_paper(span: CutSpan) -> Iterator[At]:
+    """Yield what arrives of F and of E: of each producer's output once, and from the next stage.
+
+    A stage sends what its neighbour needs, in as many copies as there are devices that need it, or passes on.
     """
-    names, index = ([layer.name for layer in own.layers] for own in (graph, nodes))
-    for name in starts:
-        if name not in names:
-            raise OptionError("starts", f"no layer is named {shown(name)}", hint=suggestion(str(name), index))
-        at = names.index(name)
-        if name not in index and at > names.index(index[0]):
-            following = (f", as {other!r}" for other in names[at:] if other in index)
-            allowed = f"layers that are cut{next(following, '')}"
-            raise OptionError("starts", f"found {name!r}, which stays with the layer before it", allowed)
-    # The layers before the first one that is cut start the first stage with it.
-    bounds = [index.index(name) if name in index else 0 for name in starts]
-    if bounds[0]:
-        allowed = f"{index[0]!r} first, as the network begins with it"
-        raise OptionError("starts", f"found {starts[0]!r} first", allowed)
-    for place, (before, after) in enumerate(pairwise(bounds)):
-        if before >= after:
-            found = f"found {starts[place + 1]!r} behind {starts[place]!r}"
-            raise OptionError("starts", found, "first layers of stages, in the network's order")
-    return (*bounds, len(index))
+    spans, tree, (first, last) = span.spans, span.node, span.ends
+    found: dict[tuple[str, int], float] = {}
+    for tensor in spans.microbatch.tensors:
+        maker, reader = tensor.producer, tensor.consumer
+        for phase, border, layer, name in (
+            ("forward", first, reader, "input"),
+            ("backward", last, maker, "output"),
+        ):
+            if maker < border <= reader:
+                needed = copies(tree, layer - first, name) if first <= layer < last else 1.0
+                found[phase, maker] = max(found.get((phase, maker), 0.0), tensor.elements * needed)
+    size, replicas = spans.setting.element_bytes, spans.replicas if isinstance(tree, Leaf) else 1
+    for (phase, maker), elements in found.items():
+        yield phase, tree, Arrival(maker, size * elements, replicas)
 
 
-def span_of(graph: PlanGraph, start: int, end: int, network: Network | None = None) -> PlanGraph:
-    """Return the layers from ``start`` up to ``end``, with the tensors between them.
-
-    The transfers of the network, if given, tell the layers that send errors to others.
-    """
-    inside, sent, fed = [], [], []
-    for at, tensor in enumerate(graph.tensors):
-        makes, reads = (start <= layer < end for layer in (tensor.producer, tensor.consumer))
-        if makes and reads:
-            inside.append(counted_from(start, tensor))
-        elif makes:
-            sent.append(tensor.producer - start)
-        elif reads and network is not None and sends_back(network.parts[at]):
-            fed.append(tensor.consumer - start)
-    ties = () if network is None else _ties_inside(graph, start, end)
-    return PlanGraph(
-        graph.layers[start:end], tuple(inside), sent=frozenset(sent), fed=frozenset(fed), ties=ties
-    )
-
-
-def tied_outside(ties: Sequence[Tensor], start: int, end: int) -> tuple[tuple[int, int], ...]:
-    """Return the layers of a span whose weight others use as well, and the number of stages that send them terms, or their sum.
-
-    The stage of the weight's own layer gets terms from every other one, each in a stage of its own, and each of these its sum.
-    """
-    inside = range(start, end)
-    own = Counter(
-        tie.producer - start for tie in ties if tie.consumer not in inside if tie.producer in inside
-    )
-    uses = (tie.consumer - start for tie in ties if tie.consumer in inside if tie.producer not in inside)
-    return (*own.items(), *((layer, 1) for layer in uses))
-
-
-def _ties_inside(graph: PlanGraph, start: int, end: int) -> tuple[Tensor, ...]:
-    """Return the weights that several of the layers from ``start`` up to ``end`` use, each from the first of these."""
-    firsts: dict[int, int] = {}
-    for tie in graph.ties:
-        own = (layer for layer in (tie.producer, tie.consumer) if start <= layer < end)
-        firsts[tie.producer] = min((firsts.get(tie.producer, end), *own))
-    inside = (tie for tie in graph.ties if firsts[tie.producer] < tie.consumer < end)
-    return tuple(counted_from(start, tie._replace(producer=firsts[tie.producer])) for tie in inside)
-
-
-def read_outside(graph: PlanGraph, start: int, end: int) -> tuple[Tensor, ...]:
-    """Return the tensors that these layers read of earlier layers, whose indices are negative, and those that later ones read."""
-    ends = ((one, start <= one.producer < end, start <= one.consumer < end) for one in graph.tensors)
-    return tuple(counted_from(start, one) for one, makes, reads in ends if makes != reads)
-
-
-def crossing(graph: PlanGraph) -> Costs:
-    """Return the elements of F that cross each place between layers, each once, ``[layers + 1]``; E has as many."""
-    found: list[dict[int, float]] = [{} for _ in range(len(graph.layers) + 1)]
-    for tensor in graph.tensors:
-        for place in range(tensor.producer + 1, tensor.consumer + 1):
-            found[place][tensor.producer] = max(found[place].get(tensor.producer, 0), tensor.elements)
-    return np.array([math.fsum(at.values()) for at in found])
+def _by_tensor(span: CutSpan, outer: Callable[[int], Outer | None]) -> list[At]:
+    """Return what arrives of F and of E for each tensor, what other parts of the stage have last."""
+    spans, (first, last) = span.spans, span.ends
+    moved, found = spans.network, list[tuple[bool, At]]()
+    for index, tensor in enumerate(spans.microbatch.tensors):
+        ends = (tensor.producer, tensor.consumer)
+        makes, reads = (first <= end < last for end in ends)
+        if makes == reads:
+            continue
+        same, node, layer = outer(ends[makes]) or (False, None, 0)
+        outside = sys.maxsize if same else spans.request.outside
+        for part in moved.parts[index]:
+            if part.forward is reads and not (same and part.inside):
+                way = Way(part, moved.between[index], ends[reads] - first, layer, outside)
+                above = Above(image=moved.images[index])
+                found += [(same, (part.phase, *own)) for own in way.arrivals(span.node, node, above)]
+    return [own for _, own in sorted(found, key=itemgetter(0))]

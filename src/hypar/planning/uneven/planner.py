@@ -150,14 +150,13 @@ class Planner:
         """Plan a group of identical devices by the requested search; its name is empty if there is no other."""
         request, nothing = self.request.on(machine, name or WHOLE_ARRAY), ((),) * len(graph.layers)
         setting = setting_for(request, self.element_bytes, self.cost)
-        lane = Lane(graph, nothing, setting, name, depth)
-        leaf = Leaf(lane=lane, answer=Answer(choices=nothing, costs=(), solver="", exact=True))
+        leaf = Leaf(lane=Lane(graph, nothing, setting, name, depth))
         if not request.array:
             return leaf
         question = self.question_in(leaf, entered)
         uneven, run = self.request.heterogeneous is not None, load_search(request.search).run
         answer = _answer(request.search, question) if uneven else run(question)
-        return Leaf(lane=lane._replace(choices=answer.choices), answer=answer, question=question)
+        return Leaf(lane=leaf.lane._replace(choices=answer.choices), answer=answer, question=question)
 
     def with_groups(self, made: Branching) -> Branching:
         """Return a decision with its costs, and with its device groups planned."""
@@ -280,7 +279,7 @@ class Planner:
         found: dict[str, Any] = {"claim": claim, "solver": self.solver(branch)}
         if isinstance(branch, Leaf):
             cost, answer = math.fsum(split.cost for split in splits), branch.answer
-            found |= {"array": self.request.array, "bounds": answer.bounds, "limits": limits_of(answer)}
+            found |= {"bounds": answer.bounds, "limits": limits_of(answer)}
         else:
             cost, found["path"] = branch.cost, branch.path if branch.slowest else None
         return plan_of(self.request, graph, splits, cost, pins=self.pins, **found)

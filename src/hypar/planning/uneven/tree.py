@@ -13,7 +13,7 @@ from hypar.machine.setting import Setting
 from hypar.network.graph import LayerGraph
 from hypar.network.nodes import PlanGraph, PlanNode
 from hypar.plan.plan import Plan
-from hypar.planning.question import NO_MACHINE, Answer
+from hypar.planning.question import NO_MACHINE, cost_of, setting_for
 from hypar.planning.records import GroupNode, Leaf
 from hypar.planning.resolved import Resolved
 from hypar.planning.uneven.split import LEAST_GAIN
@@ -311,7 +311,7 @@ def stored_branch(
         setting = replace(setting, machine=machine, array=tuple(split.ways for split in own))
         choices = tuple(tuple(split.choice(layer.name) for split in own) for layer in graph.layers)
         lane = Lane(graph, choices, setting, "" if name == WHOLE_ARRAY else name, depth)
-        return Leaf(lane=lane, answer=Answer(choices=choices, costs=(), solver="", exact=True))
+        return Leaf(lane=lane)
     taken = [(own[0].choice(layer.name), own[0].shares_of(layer.name)) for layer in graph.layers]
     found = Branching(name=name, depth=depth, graph=graph, machine=machine, groups=machine.groups)
     found = found.decided(taken, own[0].shares)
@@ -322,13 +322,6 @@ def stored_branch(
 def branch_of(plan: Plan, request: Resolved, graph: LayerGraph) -> Branch:
     """Return the node of a plan without stages on the machine of a request, if any, without costs; raises ``HardwareError``."""
     used = (request.machine or NO_MACHINE).using(plan.arrays or {})
-    setting = Setting(
-        machine=used,
-        array=(),
-        element_bytes=request.element_bytes(graph),
-        optimizer=request.optimizer,
-        convention=request.counted,
-        training=request.training,
-    )
+    setting = setting_for(request, request.element_bytes(graph), cost_of(request))
     found = stored_branch(plan, setting, WHOLE_ARRAY, used, graph.nodes(plan.graph))
     return replace(found, microbatch=request.microbatch(graph))
