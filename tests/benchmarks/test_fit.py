@@ -57,7 +57,7 @@ LLAMA2_13B = {
 DIMS = tuple(f"{end}{dim}" for dim in ("kv_heads", "heads", "ff", "vocab") for end in ("out_", "in_", ""))
 """The dims of which a layer divides its first: columns of q, k, v, gate, up and head, rows of o, down and the embedding."""
 
-SAMPLES = 1, 2, 4
+SAMPLES = 1, 2, 4, 12, 60
 """Samples that each device has at a time, where the devices of a stage are as many."""
 
 SPLITS = {

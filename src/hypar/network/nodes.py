@@ -167,6 +167,7 @@ class PlanGraph:
         return self._hash
 
 
+@lru_cache(maxsize=4096)
 def block_of(name: str) -> str:
     """Return the name of the block of a layer, as ``layers.3`` of ``layers.3.mlp.up``; one of no block is its own."""
     *parents, _ = name.split(".")
