@@ -58,6 +58,9 @@ FEW = 2**12
 ROOM = 0.75
 """Part of the memory below which there may be room for larger microbatches."""
 
+SMALL = 2**12
+"""Tasks of a step, on all devices together, whose memory is counted for every plan."""
+
 MARGINS = 1.1, 0.9
 """Parts of the memory up to which a plan may fit, and surely does, by an estimate."""
 
@@ -111,12 +114,14 @@ class Held(NamedTuple):
         exchange_s: that of its sums of gradients.
         saved: bytes of activations, by what is computed again.
         samples: the parts of the mini-batch.
+        memory: the bytes that the engine counts, of small steps alone.
     """
 
     seconds: float
     exchange_s: float
     saved: Mapping[str, float]
     samples: int
+    memory: Mapping[str, float]
 
 
 class Runs:
@@ -201,10 +206,12 @@ class Runs:
     def held(self, choices: Choices) -> Held:
         """Return what a plan saves, and how long its step takes."""
         samples = max(degrees(own, (BATCH,))[0] for own in choices)
-        saved = {what: self.bytes(choices, Prices(saved=1.0), 0, what) for what in RECOMPUTED}
+        saved = {what: max(1.0, self.bytes(choices, Prices(saved=1.0), 0, what)) for what in RECOMPUTED}
         ran = self.run(choices, USUAL)
         sums = (own.seconds for own in ran.step.pieces if own.collective and own.phase == PHASE)
-        return Held(ran.seconds, math.fsum(sums), saved, samples)
+        small = len(ran.step.pieces) * math.prod(self.request.array) <= SMALL
+        memory = memory_of(ran.work.lanes[0]) if small else {}
+        return Held(ran.seconds, math.fsum(sums), saved, samples, memory)
 
     def bytes(self, choices: Choices, prices: Prices, zero: int, again: str = USUAL.recompute) -> float:
         """Return the bytes on a device that prices count, at a stage of ZeRO, where some is computed again."""
@@ -436,32 +443,36 @@ def _estimated(
     zero = {stage: more(USUAL._replace(zero=stage)) for stage in {way.zero for way in ways}}
     again = {what: more(USUAL._replace(recompute=what)) for what in {way.recompute for way in ways}}
     # What the engine holds at a time is more than what is saved.
+    usual = USUAL.recompute
     memories = {
-        what: memory_of(runs.run(first, USUAL._replace(recompute=what)).work.lanes[0]) for what in again
+        what: memory_of(runs.run(first, USUAL._replace(recompute=what)).work.lanes[0])
+        for what in {usual, *again}
     }
     moving = {what: each["activations"] + each["errors"] for what, each in memories.items()}
-    buffers = max(each["buffers"] for each in memories.values())
-    most = moving.get(USUAL.recompute, math.inf) * USEFUL
-    kept = [way for way in ways if way.recompute == USUAL.recompute or moving[way.recompute] <= most]
+    left = {what: moving[what] / own.saved[what] / moving[usual] * own.saved[usual] for what in moving}
+    spare = [way for way in ways if way.recompute == usual or moving[way.recompute] <= USEFUL * moving[usual]]
     # The pipeline runs empty for less of the time with more microbatches.
-    useful = sorted(kept or ways, key=lambda own: own.microbatches * (1 if own.stages == 1 else -1))
+    useful = sorted(spare or ways, key=lambda own: own.microbatches * (1 if own.stages == 1 else -1))
     found: list[Pair] = []
     smallest = math.inf, ways[0], first
     for choices, held in plans.items():
         fewest: dict[tuple[float, Way], Pair] = {}
         state = {stage: runs.bytes(choices, Prices(byte=1.0), stage) for stage in {0, *zero, GATHERED}}
+        memory = held.memory or memories[usual]
+        moves = memory["activations"] + memory["errors"]
+        moves *= 1 if held.memory else held.saved[usual] / own.saved[usual]
         # All devices share what ZeRO shards, in whatever stages they are.
-        others = max(1.0, state[0] / state[GATHERED] - 1)
+        others = max(1.0, state[0] / max(1.0, state[GATHERED]) - 1)
         shared = {stage: (state[0] - state[stage]) / others for stage in zero}
         for way in useful:
             if held.samples * way.microbatches * runs.least <= runs.graph.batch * way.stages:
                 empty = (way.stages - 1) / way.parts
                 waiting = min(way.stages + empty * (way.parts > 1), way.microbatches)
-                saved = held.saved[way.recompute] / own.saved[way.recompute] * moving[way.recompute]
+                kept = held.saved[way.recompute] / held.saved[usual] * left[way.recompute] * moves * waiting
+                size = shared[way.zero] + kept / way.microbatches
                 size = (
-                    buffers + shared[way.zero] / runs.least + saved * waiting / runs.least / way.microbatches
+                    size / runs.least + (state[way.zero] - shared[way.zero] + memory["buffers"]) / way.stages
                 )
-                size += (state[way.zero] - shared[way.zero]) / way.stages
                 seconds = held.seconds * (1 + zero[way.zero] + again[way.recompute]) / runs.least
                 sent_s = EACH[way.zero] * held.exchange_s * way.microbatches / way.stages
                 seconds = max(seconds, sent_s) * (1 + empty / way.microbatches)
