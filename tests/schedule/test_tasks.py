@@ -19,6 +19,16 @@ WAYS: list[dict[str, Any]] = [
     {"stages": 2, "microbatches": 4},
     {"stages": 2, "microbatches": 4, "schedule": "gpipe"},
     {"stages": 2, "microbatches": 8, "schedule": "interleaved", "parts": 2},
+    {"array": (2,), "stages": 4, "microbatches": 8, "recompute": "full"},
+    {"array": (2,), "stages": 4, "microbatches": 8, "recompute": "full:1/2", "schedule": "gpipe"},
+    {
+        "array": (2,),
+        "stages": 4,
+        "microbatches": 8,
+        "recompute": "full",
+        "schedule": "interleaved",
+        "parts": 3,
+    },
 ]
 
 
@@ -44,5 +54,5 @@ def test_microbatches_repeat_what_would_be_issued(
     repeated = TaskList.repeat
     monkeypatch.setattr(Pipeline, "run", compared)
     monkeypatch.setattr(TaskList, "repeat", repeat)
-    plan_model("gpt2", array=(4,), batch=16, hardware="h100-8x", strategy="dp", **own)
+    plan_model("gpt2", **{"array": (4,), "batch": 16, "hardware": "h100-8x", "strategy": "dp", **own})
     assert repeats

@@ -119,11 +119,13 @@ class Made(NamedTuple):
 
     Attributes:
         start: its first task; -1 in an earlier step.
+        entry: the tasks that brought its input.
         done: for each buffer the tasks that made it, on each group.
         moved: function to them from those of another microbatch, if those are given.
     """
 
     start: int
+    entry: After
     done: list[Waits]
     moved: Moved | None = None
 
@@ -141,7 +143,7 @@ class Issued(NamedTuple):
         start: its first task.
         end: the first one behind it.
         forward: the first task of the forward phase of the microbatch, for one that goes back.
-        entry: the tasks that bring its input.
+        entry: the tasks that bring its input, and that of the forward phase.
         result: those that make its result.
         done: for each buffer the tasks that made it, on each group.
     """
@@ -299,7 +301,7 @@ class PartTasks:
     def begin(self) -> None:
         """Begin a step: what was made in those before is there."""
         self._made = {
-            item: Made(-1, [[()] * len(self.overlaps)] * self.record.buffers) for item in self._made
+            item: Made(-1, (), [[()] * len(self.overlaps)] * self.record.buffers) for item in self._made
         }
         self._issued = {}
 
@@ -309,21 +311,23 @@ class PartTasks:
         Where resources run tasks in order, all microbatches have the same ones but at the end of a mini-batch.
         """
         start, forward = len(self.found.tasks), phase == "forward"
-        made = Made(start, [[]] * self.record.buffers) if forward else self._made.pop(item)
+        made = Made(start, after, [[]] * self.record.buffers) if forward else self._made.pop(item)
         if forward:
             self._made[item] = made
         several = forward or (made.start >= 0 and not final)
+        # What is computed again waits for what the forward phase did.
+        entry = after if forward else (*made.entry, *after)
         issued = self._issued.get(phase) if several else None
-        if issued is not None and self.found.alike(issued.entry, after):
-            moved = issued.moved(start, made.start, after)
+        if issued is not None and self.found.alike(issued.entry, entry):
+            moved = issued.moved(start, made.start, entry)
             self.found.repeat(issued, moved, item)
             if forward:
-                self._made[item] = Made(start, issued.done, moved)
+                self._made[item] = Made(start, after, issued.done, moved)
             return moved(issued.result)
         done = made.all_done
         result = self._phase(phase, item, after, done, final=final)
         if several:
-            self._issued[phase] = Issued(start, len(self.found.tasks), made.start, after, result, [*done])
+            self._issued[phase] = Issued(start, len(self.found.tasks), made.start, entry, result, [*done])
         return result
 
     def _phase(self, phase: str, item: int, after: After, done: list[Waits], *, final: bool) -> After:
