@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hypar import check_plan, plan_model, score_plan
+from hypar import check_plan, load_model, plan_model, score_plan
 from hypar.errors import OptionError
 from hypar.plan.records import TrainingRecord
+from hypar.plan.request import Request
+from hypar.planning.fit import ways_of
+from hypar.planning.planner import resolve
 from hypar.planning.strategies.base import load_strategy
 from tests.effort import late
-from tests.kit import known
+from tests.kit import known, output
 
 ASKED: dict[str, Any] = {
     "array": (4,),
@@ -78,6 +82,27 @@ def test_a_plan_that_fits_is_found_again(tmp_path: Any, monkeypatch: pytest.Monk
     monkeypatch.chdir(tmp_path)
     plan_model("gpt2", strategy="fit", device_memory="2 GB", **ASKED).write("plan.json")
     assert check_plan("plan.json").ok
+    output("report", "plan.json", "-o", "page.html")
+    assert "next best" in Path("page.html").read_text(encoding="utf-8")
+
+
+def test_a_single_stage_that_is_asked_for_is_held() -> None:
+    network = load_model("gpt2")
+    for stages, tried in ((None, {1, 2}), (1, {1})):
+        request = resolve(Request(strategy="fit", stages=stages, **ASKED), network)
+        assert {way.stages for way in ways_of(request, network.with_batch(16))} == tried
+
+
+@pytest.mark.parametrize(
+    "own", [{"cost": "volume"}, {"pins": ["h.0.q@H1=batch"]}, {"batch": 1}, {"device_memory": "1 KB"}]
+)
+def test_what_suits_few_ways_has_a_plan(own: dict[str, Any]) -> None:
+    assert plan_model("gpt2", **{"strategy": "fit", **ASKED, **own}).score
+
+
+def test_a_claim_says_that_the_search_was_cut_short() -> None:
+    plan = plan_model("gpt2", strategy="fit", time_limit=0.01, **ASKED)
+    assert "how it trains: searched until its time was over" in plan.claim
 
 
 def test_without_a_machine_nothing_is_chosen_of_how_a_step_trains() -> None:

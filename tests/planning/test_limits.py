@@ -48,7 +48,7 @@ class Clock:
     def __init__(self) -> None:
         self.now = itertools.count()
 
-    def monotonic(self) -> float:
+    def process_time(self) -> float:
         return float(next(self.now))
 
 

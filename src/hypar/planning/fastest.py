@@ -191,7 +191,8 @@ def proposer_of(request: Resolved, graph: LayerGraph, question: Question) -> Pro
         rough = size > SIZES[0]
         parts = [_parts(ways, size) for ways in request.array]
         own = _one_dim(ask(request.over([*chain(*parts)]), graph))
-    return Proposer(own, fold(own.graph, own.pins), tuple(map(len, parts)), question, rough)
+    folded = fold(own.graph, own.pins, request.recompute)
+    return Proposer(own, folded, tuple(map(len, parts)), question, rough)
 
 
 def _one_dim(question: Question) -> Question:

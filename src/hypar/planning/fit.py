@@ -67,6 +67,9 @@ MARGINS = 1.1, 0.9
 NEAR, RISING = 1.15, (0.05, 0.2, 0.8)
 """Part of the memory up to which a plan nearly fits, and prices of a full memory at which others do, in parts of the step's time."""
 
+TRAINED_BY = "\nhow it trains:"
+"""Begins what a claim says of ways of training."""
+
 NAMED, MORE = 3, (2, 4, 8)
 """Other ways of training that are named, and times the devices that are tried where nothing fits."""
 
@@ -86,9 +89,8 @@ class Way(NamedTuple):
     @property
     def words(self) -> str:
         """What it asks for, as options name it."""
-        return ", ".join(
-            f"{name} {own}" for name, own in self._asdict().items() if own != getattr(USUAL, name)
-        )
+        own = [f"{name} {own}" for name, own in self._asdict().items() if own != getattr(USUAL, name)]
+        return ", ".join(own) or "zero 0"
 
 
 EACH = 0.0, 0.0, 0.5, 1.5
@@ -130,18 +132,29 @@ class Runs:
     def __init__(self, request: Resolved, graph: LayerGraph) -> None:
         """Take a request for identical devices, of which those of a stage are considered where there are very many.
 
-        ``pairs`` are estimated, ``fitting`` the seconds of ways of training that were run and fit.
+        ``ways`` are those that it leaves open, ``pairs`` are estimated, ``fitting`` the seconds of ways of training that were run and fit.
         """
         own, devices = _blocks(request, graph), math.prod(request.array)
         self.whole, self.graph = request, graph
         few = (stages for stages in (1, *STAGES) if devices // stages <= MOST_INSIDE)
-        self.least = next(few, 1) if own else 1
+        self.least = next(few, 1) if own and "stages" in request.free else 1
         self.pairs: list[Pair] = []
         self.fitting: dict[Way, float] = {}
         self.request = request.over(_inside(request.array, self.least))
         self.question: Question = ask(self.request, graph)
         self.run = cache(self._run)
         self._microbatch = cache(lambda of: self.of(USUAL._replace(microbatches=of)).microbatch(graph))
+        allowed = {of for of in {way.microbatches for way in ways_of(request, graph)} if self.allows(of)}
+        every = (way for way in ways_of(request, graph) if way.stages > 1 or way.microbatches in allowed)
+        self.ways = [way for way in every if way.stages >= self.least]
+
+    def allows(self, microbatches: int) -> bool:
+        """Return whether pins have a choice in each of some microbatches."""
+        with suppress(InputError):
+            return not self.whole.pins or bool(
+                ask(self.of(USUAL._replace(microbatches=microbatches)), self.graph)
+            )
+        return False
 
     def of(self, way: Way, choices: Choices = ()) -> Resolved:
         """Return the request for a way of training; in stages with choices of all layers alike."""
@@ -149,7 +162,8 @@ class Runs:
         if way.stages > 1:
             inside = _inside(self.whole.array, way.stages)
             own |= {"stages": way.stages, "arrays": self.whole.over(inside).arrays}
-            own["pins"] = (*self._pins(choices, len(inside)), *self.request.pins)
+            # The choices have what pins ask for.
+            own["pins"] = tuple(self._pins(choices, len(inside)))
         else:
             own["proposed"] = choices
         if way.parts > 1:
@@ -223,13 +237,15 @@ class Runs:
 def ways_of(request: Resolved, graph: LayerGraph) -> Iterator[Way]:
     """Yield the ways in which a step may train, those that the request leaves open."""
     nodes, free = graph.nodes(request.graph).layers, request.free
-    again = [own for own in RECOMPUTED if own in ANYWHERE or computed_again(nodes, own)]
+    # Parts of blocks without numbers are all of them.
+    different = {computed_again(nodes, own): own for own in RECOMPUTED[len(ANYWHERE) :]}
+    again = [*ANYWHERE, *(own for layers, own in different.items() if layers)]
     parts = [number for number in range(1, graph.batch + 1) if not graph.batch % number]
     every = product(
         range(GATHERED + 1) if "zero" in free else (request.zero,),
         again if "recompute" in free else (request.recompute,),
         parts if "microbatches" in free else (request.microbatches or 1,),
-        (1, *STAGES),
+        (1, *STAGES) if "stages" in free else (1,),
         PARTS,
     )
     blocks, devices = _blocks(request, graph), math.prod(request.array)
@@ -274,45 +290,58 @@ def _inside(array: Sequence[int], stages: int) -> tuple[int, ...]:
 
 
 def trained(request: Resolved, graph: LayerGraph) -> tuple[Resolved, str]:
-    """Return a request with the way of training that is found fastest of those that fit, or holds least, and what others take.
+    """Return a request with the way of training that is found fastest of those that fit, or holds least, and what its claim says of others.
 
     Where none fits these are of the fewest devices more with which one does, or of what the request holds.
     """
-    runs = Runs(request, graph)
-    found, _ = latest(_found(runs), request.limits)
+    found, cut = latest(_searched(request, graph), request.limits)
     if found is None:
         return replace(request, free=frozenset()), ""
-    pair, ran = found
-    return runs.of(*pair[1:]), _wider(request, graph) if ran is None else _others(runs, pair.way)
+    own, words = found
+    return own, f"{TRAINED_BY} searched until its time was over" if cut and not words else words
+
+
+def _searched(request: Resolved, graph: LayerGraph) -> Iterator[tuple[Resolved, str]]:
+    runs = Runs(request, graph)
+    if leanest := [own for own in runs.ways if own.stages == runs.least == 1]:
+        most = max(1, graph.batch // math.prod(request.array))
+        leanest = [own for own in leanest if own.microbatches <= most] or leanest
+        yield runs.of(max(leanest, key=lambda own: (own[0], RECOMPUTED.index(own[1]), own[2]))), ""
+    for found in _found(runs):
+        pair, ran = found
+        yield runs.of(*pair[1:]), ""
+    yield runs.of(*pair[1:]), _wider(request, graph) if ran is None else _others(runs, pair.way)
 
 
 def _others(runs: Runs, taken: Way) -> str:
     first = {own.way: own for own in sorted(runs.pairs, reverse=True)}
     for _, way, choices in sorted(first.values())[: 2 * NAMED]:
         if len(runs.fitting) <= NAMED and way not in runs.fitting:
+            checkpoint()
             runs.tried(choices, way)
     others = sorted((seconds, way) for way, seconds in runs.fitting.items() if way != taken)[:NAMED]
     each = [f"{format_seconds(seconds)} with {way.words}" for seconds, way in others]
-    return f"\nnext best of {len(runs.fitting)} ways of training that fit: {'; '.join(each)}" if each else ""
+    beside = f", next best {'; '.join(each)}" if each else ""
+    return f"{TRAINED_BY} the fastest of {len(runs.fitting)} ways that were run and fit{beside}"
 
 
 def _wider(request: Resolved, graph: LayerGraph) -> str:
     outer, *inner = request.array
-    open_ = replace(request, free=frozenset(TRAINED))
+    open_, most = replace(request, free=frozenset(TRAINED)), 0
     for factor in (1, *MORE) if open_ != request else MORE:
         with suppress(InputError):
             own = open_.over((outer * factor, *inner))
-            found, _ = latest(_found(Runs(own, graph)), request.limits)
-            if found is not None and found[1] is not None:
-                ran_s, devices = format_seconds(found[1].seconds), math.prod(own.array)
-                return f"\n{devices:,} devices would fit: {ran_s} a step with {found[0].way.words}"
-    return f"\nnot even {MORE[-1]} times as many devices would fit, or the machine has fewer"
+            *_, (pair, ran) = _found(Runs(own, graph))
+            most = math.prod(own.array)
+            if ran is not None:
+                took = f"{format_seconds(ran.seconds)} a step with {pair.way.words}"
+                return f"{TRAINED_BY} of the least memory; {most:,} devices would fit: {took}"
+    return f"{TRAINED_BY} of the least memory; {f'not even {most:,} devices would fit' if most else 'the machine has no more devices'}"
 
 
 def _found(runs: Runs) -> Iterator[tuple[Pair, Ran | None]]:
     """Yield the plan and the way of training that hold least by an estimate, then better and better ones that fit, with their steps."""
-    ways = [own for own in ways_of(runs.whole, runs.graph) if own.stages >= runs.least]
-    memory_bytes = runs.whole.machines[0].memory_bytes or math.inf
+    ways, memory_bytes = runs.ways, runs.whole.machines[0].memory_bytes or math.inf
     plans = {choices: runs.held(choices) for choices in _proposed(runs, ways, memory_bytes)}
     pairs, smallest = _estimated(runs, plans, ways, memory_bytes)
     runs.pairs = [*pairs]
@@ -352,10 +381,10 @@ def _run(
             tried.update(own[1:] for own in new)
             pairs += new
             if not ran.fits and ran.held <= NEAR * memory_bytes:
-                ran = _smaller(runs, way, ran, memory_bytes)
+                choices, ran = _smaller(runs, pair, ran, memory_bytes)
         if ran.fits and (best is None or ran.beats(best)):
             best = ran
-            yield pair, ran
+            yield pair._replace(choices=choices), ran
 
 
 def _beside(runs: Runs, pair: Pair, ways: Sequence[Way], ran: Ran, memory_bytes: float) -> Iterator[Pair]:
@@ -368,16 +397,17 @@ def _beside(runs: Runs, pair: Pair, ways: Sequence[Way], ran: Ran, memory_bytes:
             yield pair._replace(way=own)
 
 
-def _smaller(runs: Runs, way: Way, ran: Ran, memory_bytes: float) -> Ran:
+def _smaller(runs: Runs, pair: Pair, ran: Ran, memory_bytes: float) -> tuple[Choices, Ran]:
     """Return the first plan that fits of those that a way of training proposes at rising prices of a byte, or the one that is given."""
-    request = runs.of(way)
+    request = runs.of(pair.way)
     proposer = proposer_of(request, runs.graph, ask(request, runs.graph))
     for factor in RISING if proposer else ():
         price = factor * ran.seconds / memory_bytes
         choices = proposer.found(HIDDEN[-1]._replace(byte=price, saved=price))[0] if proposer else None
-        if choices is not None and (own := runs.run(choices, way)).fits:
-            return own
-    return ran
+        own = None if choices is None else runs.tried(choices, pair.way)
+        if choices is not None and own is not None and own.fits:
+            return choices, own
+    return pair.choices, ran
 
 
 class Pair(NamedTuple):
@@ -407,10 +437,13 @@ def _proposed(runs: Runs, ways: Sequence[Way], memory_bytes: float) -> Iterator[
                 yield each
         return
     parts = sorted({way.microbatches for way in ways})
-    few = [own for own in parts if devices // FEWEST <= batch // own < devices]
+    few = [own for own in parts if devices // FEWEST <= batch // own < devices and runs.allows(own)]
     if runs.least > 1:
         # Those of a stage have no more samples at a time than the outermost level has ways.
-        parts, few = [max(own for own in parts if own * runs.request.array[0] <= runs.graph.batch)], []
+        parts, few = (
+            [max((own for own in parts if own * runs.request.array[0] <= runs.graph.batch), default=1)],
+            [],
+        )
     for own in dict.fromkeys((parts[0], *few[::2])):
         request = runs.of(USUAL._replace(microbatches=own))
         question = runs.question if own == 1 else ask(request, runs.graph)

@@ -9,7 +9,8 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from hypar.network.nodes import PlanGraph, Tensor, kept_with_graph
+from hypar.network.nodes import PlanGraph, Tensor, block_of, computed_again, kept_with_graph
+from hypar.network.training import AS_USUAL
 from hypar.planning.pins import Pin, pins_of_each
 from hypar.sharding.amounts.transfers import network_of
 from hypar.sharding.conventions import MOVED
@@ -18,8 +19,11 @@ T = TypeVar("T")
 
 
 @kept_with_graph
-def kinds_of(graph: PlanGraph, pins: tuple[Pin, ...]) -> str:
-    """Return a letter for each layer: equal ones for equal layers, whatever their names, with equal pins and tensors around them."""
+def kinds_of(graph: PlanGraph, pins: tuple[Pin, ...], recompute: str = AS_USUAL.recompute) -> str:
+    """Return a letter for each layer: equal ones for equal layers, whatever their names, with equal pins and tensors around them.
+
+    Blocks that are computed again are equal to no others.
+    """
     around: list[list[Hashable]] = [[] for _ in graph.layers]
     for tensor, parts in zip(graph.tensors, network_of(graph, MOVED, tied=False).parts, strict=True):
         ends = tuple(graph.layers[end].nest for end in (tensor.producer, tensor.consumer))
@@ -31,8 +35,10 @@ def kinds_of(graph: PlanGraph, pins: tuple[Pin, ...]) -> str:
             around[layer].append(counted_from(layer, tie))
     kinds: defaultdict[Hashable, int] = defaultdict(lambda: len(kinds))
     held = [tuple((pin.level, pin.degrees) for pin in own) for own in pins_of_each(pins, graph)]
-    each = zip(graph.layers, held, around, strict=True)
-    return "".join(chr(kinds[replace(layer, name=""), pinned, *own]) for layer, pinned, own in each)
+    names = computed_again(graph.layers, recompute)
+    again = [block_of(layer.name) in names for layer in graph.layers]
+    each = zip(graph.layers, held, again, around, strict=True)
+    return "".join(chr(kinds[replace(layer, name=""), *own, *tensors]) for layer, *own, tensors in each)
 
 
 def counted_from(start: int, tensor: Tensor) -> Tensor:
@@ -64,9 +70,9 @@ class Fold(NamedTuple):
 
 
 @kept_with_graph
-def fold(graph: PlanGraph, pins: tuple[Pin, ...]) -> Fold:
-    """Return a network with two of the most layers that repeat one after another, with equal pins."""
-    first, period, blocks = _repeated(kinds_of(graph, pins))
+def fold(graph: PlanGraph, pins: tuple[Pin, ...], recompute: str = AS_USUAL.recompute) -> Fold:
+    """Return a network with two of the most layers that repeat one after another, with equal pins, and computed again alike."""
+    first, period, blocks = _repeated(kinds_of(graph, pins, recompute))
     gone = (blocks - 2) * period
     end = first + blocks * period
 

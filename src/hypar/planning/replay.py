@@ -152,7 +152,7 @@ def run_step(plan: Plan, request: Resolved, graph: LayerGraph) -> ScoredStep:
 
 def recosted(plan: Plan, graph: LayerGraph, request: Resolved) -> Plan:
     """Return a stored plan with the costs of its choices, counted as its own request or one of another convention says."""
-    request, graph = replace(request, pins=()), request.network(graph)
+    request, graph = replace(request, pins=()), as_planned(plan, graph.without_rests)
     planner, node = costed_node(request, plan, graph)
     found = planner.decided(graph, node, plan.claim)
     cost = plan.cost.model_copy(update={"value": found.cost.value})

@@ -47,7 +47,7 @@ TASKS = 10
 FIXED = ("dp", "owt")
 """Strategies that decide without a search: what practitioners do by default."""
 
-TRAINED = ("zero", "recompute", "microbatches")
+TRAINED = ("zero", "recompute", "microbatches", "stages")
 """How a step trains, as far as a search may choose it."""
 
 BASELINES = (*FIXED, "hypar", "accpar")
@@ -257,7 +257,7 @@ def drafted(request: Request) -> Resolved:
     convention, of_step = counted if follows(cost) else (PAPER, PAPER)
     timed = request.hardware is not None and (cost == "time" or request.refine)
     zero = load_strategy(strategy).zero
-    open_ = zero is None and request.hardware is not None and not (staged or plain.heterogeneous)
+    open_ = zero is None and timed and cost == "time" and not (staged or plain.heterogeneous)
     return replace(
         plain,
         cost=cost,

@@ -54,7 +54,7 @@ class Budget:
 
 
 class OutOfTime(Exception):  # noqa: N818 (no error: the search answers with what it has)
-    """The clock has reached the limit of a search."""
+    """The seconds of work of a search are over."""
 
 
 _END_S: ContextVar[float] = ContextVar("end", default=math.inf)
@@ -62,8 +62,8 @@ _END_S: ContextVar[float] = ContextVar("end", default=math.inf)
 
 @contextmanager
 def timed(seconds: float) -> Iterator[None]:
-    """Let ``checkpoint`` end what is inside after some seconds."""
-    token = _END_S.set(time.monotonic() + seconds)
+    """Let ``checkpoint`` end what is inside after some seconds of work, or with what is around."""
+    token = _END_S.set(min(_END_S.get(), time.process_time() + seconds))
     try:
         yield
     finally:
@@ -83,5 +83,5 @@ def checkpoint() -> None:
         Traceback (most recent call last):
         hypar.solve.limits.OutOfTime
     """
-    if time.monotonic() > _END_S.get():
+    if time.process_time() > _END_S.get():
         raise OutOfTime

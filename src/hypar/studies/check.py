@@ -16,6 +16,7 @@ from hypar.machine.machine import DIGEST
 from hypar.network.graph import LayerGraph
 from hypar.plan.diff import RESULTS, Change, changes_between
 from hypar.plan.plan import SCHEMA, Plan, read_plan
+from hypar.planning.fit import TRAINED_BY
 from hypar.planning.planner import follow
 from hypar.planning.replay import recosted, run_plan
 from hypar.planning.resolved import Resolved
@@ -25,7 +26,7 @@ from hypar.solve.limits import Limits
 
 FAMILY = SCHEMA.partition("/")[0]
 CUT_SHORT = "its search was cut short: its choices are priced again, and its bound stands for the machine that found it"
-TRAINED = "the search for how it trains is not repeated: its choices are priced again"
+TRAINED = "the search for how it trains is not repeated: its choices are priced again, and its claim stands as it was"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +122,8 @@ def _again(
 ) -> tuple[Plan, tuple[str, ...]]:
     """Plan the request today, and say if hypar would take another solver than the recorded one."""
     cut = stored.limits is not None and stored.limits.cut is not None
-    if (cut or stored.strategy == "fit") and not changed:
+    trained = stored.strategy == "fit" and TRAINED_BY in stored.claim
+    if (cut or trained) and not changed:
         return priced(stored, request, graph), (CUT_SHORT if cut else TRAINED,)
     free, own = replace(request, solver=None), None
     if request.solver is not None:

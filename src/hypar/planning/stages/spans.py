@@ -21,7 +21,7 @@ from hypar.errors import TableLimitError
 from hypar.machine.machine import DeviceGroup, Machine
 from hypar.machine.setting import Setting
 from hypar.network.graph import LayerGraph
-from hypar.network.nodes import PlanGraph, Tensor, block_of, computed_again
+from hypar.network.nodes import PlanGraph, Tensor, block_of
 from hypar.plan.plan import Plan
 from hypar.plan.records import FLUSHES
 from hypar.planning.folding import kinds_of
@@ -228,9 +228,7 @@ class CutSpans:
     @cached_property
     def kinds(self) -> str:
         """A letter for each layer: spans of equal letters are equal, and cost the same."""
-        again = computed_again(self.whole.layers, self.request.recompute)
-        each = zip(kinds_of(self.whole, tuple(self.planner.pins)), self.whole.layers, strict=True)
-        return "".join(chr(2 * ord(kind) + (block_of(layer.name) in again)) for kind, layer in each)
+        return kinds_of(self.whole, tuple(self.planner.pins), self.request.recompute)
 
     @cached_property
     def crossing_bytes(self) -> Costs:
