@@ -134,6 +134,7 @@ class Runs:
 
         ``ways`` are those that it leaves open, ``pairs`` are estimated, ``fitting`` the seconds of ways of training that were run and fit.
         """
+        request.machines[0].links(request.array)  # which refuses an array that it has not
         own, devices = _blocks(request, graph), math.prod(request.array)
         self.whole, self.graph = request, graph
         few = (stages for stages in (1, *STAGES) if devices // stages <= MOST_INSIDE)
