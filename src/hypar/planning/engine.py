@@ -22,7 +22,7 @@ from hypar.network.nodes import PlanGraph, kept_with_graph
 from hypar.plan.plan import Plan
 from hypar.plan.records import SEARCHED, BaselinesRecord, RefinementRecord
 from hypar.planning.chunks import Ran, faster, run_node
-from hypar.planning.fastest import Trials, is_least_time, proposer_of, searched
+from hypar.planning.fastest import MOST_TASKS, Trials, is_least_time, proposer_of, searched
 from hypar.planning.pins import Pin
 from hypar.planning.question import latest, load_search, question_of
 from hypar.planning.records import Leaf, Node
@@ -84,7 +84,9 @@ def _fastest(
     slots, more = [*planner.slots(found)], None if proposer is None else proposer.more
     tried = Trials(slots, lambda chosen: run_node(found.taking(iter(chosen))), known, more)
     tried.tried(planner.request.proposed or None)
-    bound, cut = latest(searched(proposer, tried, memory_bytes), limits)
+    # A plan that was proposed for how it trains is near what polish finds.
+    most = MOST_TASKS // 4 if planner.request.proposed else MOST_TASKS
+    bound, cut = latest(searched(proposer, tried, memory_bytes, most), limits)
     best = tried.ran[tried.best]
     answer = replace(found.answer, cut=cut or found.answer.cut, limits=limits if cut else found.answer.limits)
     if bound is not None:

@@ -329,7 +329,7 @@ def _exchanged(one: int, other: int, _: int, own: Options) -> Options:
 
 
 def searched(
-    proposer: Proposer | None, trials: Trials, memory_bytes: float | None
+    proposer: Proposer | None, trials: Trials, memory_bytes: float | None, most: int = MOST_TASKS
 ) -> Iterator[LowerBound | None]:
     """Search for the fastest plan that fits a memory; yield after each step a lower bound of every plan's time, None if there is none.
 
@@ -337,6 +337,7 @@ def searched(
         proposer: what proposes plans; None for moves alone.
         trials: the plans so far, which get others beside them.
         memory_bytes: the memory of a device; None if it is not known.
+        most: tasks of all steps that are tried to polish the plan.
     """
     bound: LowerBound | None = None
     if trials.every():
@@ -345,7 +346,7 @@ def searched(
     for bound in () if proposer is None else _proposals(proposer, trials, memory_bytes):
         yield bound
     if memory_bytes is None or trials.ran[trials.best].fits:
-        trials.polish(MOST_TASKS, 0.0 if bound is None else bound.seconds * (1 + ENOUGH))
+        trials.polish(most, 0.0 if bound is None else bound.seconds * (1 + ENOUGH))
         yield bound
 
 
