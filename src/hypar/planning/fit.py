@@ -450,7 +450,7 @@ def _proposed(runs: Runs, ways: Sequence[Way], memory_bytes: float) -> Iterator[
         question = runs.question if own == 1 else ask(request, runs.graph)
         proposer = proposer_of(request, runs.graph, question)
         checkpoint()
-        for byte, saved in SHORT[: len(SHORT) if own == parts[0] and runs.least == 1 else 2]:
+        for byte, saved in SHORT if own == parts[0] and runs.least == 1 else SHORT[: 1 + (runs.least > 1)]:
             prices = HIDDEN[-1]._replace(byte=byte * price, saved=saved * price)
             choices = proposer.found(prices)[0] if proposer else greedy(question).choices
             if choices is not None:
