@@ -143,11 +143,12 @@ class Runs:
         self.fitting: dict[Way, float] = {}
         self.request = request.over(_inside(request.array, self.least))
         self.question: Question = ask(self.request, graph)
-        self.run = cache(self._run)
+        self.run, self.held = cache(self._run), cache(self._held)
+        self.memory_bytes = request.machines[0].memory_bytes or math.inf
         self._microbatch = cache(lambda of: self.of(USUAL._replace(microbatches=of)).microbatch(graph))
-        allowed = {of for of in {way.microbatches for way in ways_of(request, graph)} if self.allows(of)}
-        every = (way for way in ways_of(request, graph) if way.stages > 1 or way.microbatches in allowed)
-        self.ways = [way for way in every if way.stages >= self.least]
+        every = [way for way in ways_of(request, graph) if way.stages >= self.least]
+        allowed = {of for of in {way.microbatches for way in every} if self.allows(of)}
+        self.ways = [way for way in every if way.stages > 1 or way.microbatches in allowed]
 
     def allows(self, microbatches: int) -> bool:
         """Return whether pins have a choice in each of some microbatches."""
@@ -209,8 +210,10 @@ class Runs:
     def _starts(self, parts: int) -> tuple[str, ...]:
         """Return the first layers of parts that begin with a block and share the multiplications about evenly."""
         layers = self.question.graph.layers
-        blocks = [block_of(layer.name) for layer in layers]
-        first = [at for at, own in enumerate(blocks) if own != layers[at].name and own not in blocks[:at]]
+        blocks = dict[str, int]()
+        for at, layer in enumerate(layers):
+            blocks.setdefault(block_of(layer.name), at)
+        first = [at for own, at in blocks.items() if own != layers[at].name]
         done = [*accumulate((layer.nest.macs for layer in layers), initial=0)]
         starts = [0]
         for part in range(1, parts):
@@ -218,7 +221,7 @@ class Runs:
             starts.append(min(left, key=lambda at: abs(done[at] - done[-1] * part / parts)))
         return tuple([layers[at].name for at in starts])
 
-    def held(self, choices: Choices) -> Held:
+    def _held(self, choices: Choices) -> Held:
         """Return what a plan saves, and how long its step takes."""
         samples = max(degrees(own, (BATCH,))[0] for own in choices)
         saved = {what: max(1.0, self.bytes(choices, Prices(saved=1.0), 0, what)) for what in RECOMPUTED}
@@ -342,9 +345,8 @@ def _wider(request: Resolved, graph: LayerGraph) -> str:
 
 def _found(runs: Runs) -> Iterator[tuple[Pair, Ran | None]]:
     """Yield the plan and the way of training that hold least by an estimate, then better and better ones that fit, with their steps."""
-    ways, memory_bytes = runs.ways, runs.whole.machines[0].memory_bytes or math.inf
-    plans = {choices: runs.held(choices) for choices in _proposed(runs, ways, memory_bytes)}
-    pairs, smallest = _estimated(runs, plans, ways, memory_bytes)
+    plans = {choices: runs.held(choices) for choices in _proposed(runs)}
+    pairs, smallest = _estimated(runs, plans)
     runs.pairs = [*pairs]
     yield smallest, None
     alone_s = WAITING * computing_s(runs.run(min(plans, key=lambda own: plans[own].seconds), USUAL).step)
@@ -352,14 +354,12 @@ def _found(runs: Runs) -> Iterator[tuple[Pair, Ran | None]]:
     for staged in (False, True):
         if best is None or best.seconds > alone_s:
             open_ = [own for own in pairs if (own.way.stages > 1) is staged]
-            for pair, ran in _run(runs, open_, ways, best, memory_bytes):
+            for pair, ran in _run(runs, open_, best):
                 best = ran
                 yield pair, ran
 
 
-def _run(
-    runs: Runs, pairs: list[Pair], ways: Sequence[Way], best: Ran | None, memory_bytes: float
-) -> Iterator[tuple[Pair, Ran]]:
+def _run(runs: Runs, pairs: list[Pair], best: Ran | None) -> Iterator[tuple[Pair, Ran]]:
     """Yield pairs of a plan and a way of training that fit, each faster than those before, in the order of their estimates."""
     known: dict[Way, float] = {}
     tried, left = {own[1:] for own in pairs}, MOST_TASKS // 8
@@ -378,32 +378,33 @@ def _run(
             continue
         left -= len(ran.step.pieces) if way.stages == 1 else left
         if way.stages == 1:
-            new = [own for own in _beside(runs, pair, ways, ran, memory_bytes) if own[1:] not in tried]
+            new = [own for own in _beside(runs, pair, ran) if own[1:] not in tried]
             tried.update(own[1:] for own in new)
             pairs += new
-            if not ran.fits and ran.held <= NEAR * memory_bytes:
-                choices, ran = _smaller(runs, pair, ran, memory_bytes)
+            faster = best is None or ran.seconds < best.seconds
+            if faster and not ran.fits and ran.held <= NEAR * runs.memory_bytes:
+                choices, ran = _smaller(runs, pair, ran)
         if ran.fits and (best is None or ran.beats(best)):
             best = ran
             yield pair._replace(choices=choices), ran
 
 
-def _beside(runs: Runs, pair: Pair, ways: Sequence[Way], ran: Ran, memory_bytes: float) -> Iterator[Pair]:
+def _beside(runs: Runs, pair: Pair, ran: Ran) -> Iterator[Pair]:
     """Yield a plan with the next more microbatches that have a sample for each device, where it does not fit, or the next fewer ones."""
-    way, more = pair.way, ran.held > memory_bytes
-    alike = [own for own in ways if own._replace(microbatches=way.microbatches) == way]
+    way, more = pair.way, ran.held > runs.memory_bytes
+    alike = [own for own in runs.ways if own._replace(microbatches=way.microbatches) == way]
     each = [own for own in alike if (own > way) is more and own != way]
-    for own in each[: 1 if more else None][-1:] if more or ran.held < ROOM * memory_bytes else ():
+    for own in each[: 1 if more else None][-1:] if more or ran.held < ROOM * runs.memory_bytes else ():
         if runs.held(pair.choices).samples * own.microbatches <= runs.graph.batch:
             yield pair._replace(way=own)
 
 
-def _smaller(runs: Runs, pair: Pair, ran: Ran, memory_bytes: float) -> tuple[Choices, Ran]:
+def _smaller(runs: Runs, pair: Pair, ran: Ran) -> tuple[Choices, Ran]:
     """Return the first plan that fits of those that a way of training proposes at rising prices of a byte, or the one that is given."""
     request = runs.of(pair.way)
     proposer = proposer_of(request, runs.graph, ask(request, runs.graph))
     for factor in RISING if proposer else ():
-        price = factor * ran.seconds / memory_bytes
+        price = factor * ran.seconds / runs.memory_bytes
         choices = proposer.found(HIDDEN[-1]._replace(byte=price, saved=price))[0] if proposer else None
         own = None if choices is None else runs.tried(choices, pair.way)
         if choices is not None and own is not None and own.fits:
@@ -426,7 +427,7 @@ def _learnt(known: Mapping[Way, float], pair: Pair) -> float:
     return pair.seconds * (known[max(alike, key=lambda key: key.microbatches)] if alike else 1.0)
 
 
-def _proposed(runs: Runs, ways: Sequence[Way], memory_bytes: float) -> Iterator[Choices]:
+def _proposed(runs: Runs) -> Iterator[Choices]:
     """Yield plans of low sums at prices of bytes, first those of whole mini-batches, then those of which each microbatch has fewer samples than devices."""
     devices, batch, price = math.prod(runs.request.array), runs.graph.batch, 0.0
     options = [own for each in runs.question.options for own in each]
@@ -437,14 +438,12 @@ def _proposed(runs: Runs, ways: Sequence[Way], memory_bytes: float) -> Iterator[
             if all(runs.question.runs(at, own) for at, own in enumerate(each)):
                 yield each
         return
-    parts = sorted({way.microbatches for way in ways})
+    parts = sorted({way.microbatches for way in runs.ways})
     few = [own for own in parts if devices // FEWEST <= batch // own < devices and runs.allows(own)]
     if runs.least > 1:
         # Those of a stage have no more samples at a time than the outermost level has ways.
-        parts, few = (
-            [max((own for own in parts if own * runs.request.array[0] <= runs.graph.batch), default=1)],
-            [],
-        )
+        at_once = (own for own in parts if own * runs.request.array[0] <= runs.graph.batch)
+        parts, few = [max(at_once, default=1)], []
     for own in dict.fromkeys((parts[0], *few[::2])):
         request = runs.of(USUAL._replace(microbatches=own))
         question = runs.question if own == 1 else ask(request, runs.graph)
@@ -460,22 +459,20 @@ def _proposed(runs: Runs, ways: Sequence[Way], memory_bytes: float) -> Iterator[
                 yield choices
                 held = runs.held(choices)
                 saved_bytes = held.saved[USUAL.recompute]
-                price = price or held.seconds / min(runs.least * memory_bytes, saved_bytes) / 16
+                price = price or held.seconds / min(runs.least * runs.memory_bytes, saved_bytes) / 16
     if not price:
         yield greedy(runs.question).choices
 
 
-def _estimated(
-    runs: Runs, plans: Mapping[Choices, Held], ways: Sequence[Way], memory_bytes: float
-) -> tuple[list[Pair], Pair]:
+def _estimated(runs: Runs, plans: Mapping[Choices, Held]) -> tuple[list[Pair], Pair]:
     """Return plans with ways of training that may fit, with the fewest microbatches with which they may, and surely do; and the way that holds least."""
     first, own = min(plans.items(), key=lambda plan: plan[1].seconds)
 
     def more(way: Way) -> float:
         return runs.run(first, way).seconds / own.seconds - 1
 
-    zero = {stage: more(USUAL._replace(zero=stage)) for stage in {way.zero for way in ways}}
-    again = {what: more(USUAL._replace(recompute=what)) for what in {way.recompute for way in ways}}
+    zero = {stage: more(USUAL._replace(zero=stage)) for stage in {way.zero for way in runs.ways}}
+    again = {what: more(USUAL._replace(recompute=what)) for what in {way.recompute for way in runs.ways}}
     # What the engine holds at a time is more than what is saved.
     usual = USUAL.recompute
     memories = {
@@ -484,11 +481,13 @@ def _estimated(
     }
     moving = {what: each["activations"] + each["errors"] for what, each in memories.items()}
     left = {what: moving[what] / own.saved[what] / moving[usual] * own.saved[usual] for what in moving}
-    spare = [way for way in ways if way.recompute == usual or moving[way.recompute] <= USEFUL * moving[usual]]
+    spare = [
+        way for way in runs.ways if way.recompute == usual or moving[way.recompute] <= USEFUL * moving[usual]
+    ]
     # The pipeline runs empty for less of the time with more microbatches.
-    useful = sorted(spare or ways, key=lambda own: own.microbatches * (1 if own.stages == 1 else -1))
+    useful = sorted(spare or runs.ways, key=lambda own: own.microbatches * (1 if own.stages == 1 else -1))
     found: list[Pair] = []
-    smallest = math.inf, ways[0], first
+    smallest = math.inf, runs.ways[0], first
     for choices, held in plans.items():
         fewest: dict[tuple[float, Way], Pair] = {}
         state = {stage: runs.bytes(choices, Prices(byte=1.0), stage) for stage in {0, *zero, GATHERED}}
@@ -514,7 +513,7 @@ def _estimated(
                 if way.stages == runs.least:
                     smallest = min(smallest, (size, way, choices), key=itemgetter(0))
                 for part in MARGINS:
-                    if size <= part * memory_bytes:
+                    if size <= part * runs.memory_bytes:
                         fewest.setdefault((part, kind), Pair(seconds, way, choices))
         found += dict.fromkeys(fewest.values())
     return found, Pair(*smallest)
