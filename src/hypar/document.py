@@ -6,8 +6,9 @@ alone. So importing hypar imports neither pandas nor matplotlib, and no package 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -105,12 +106,18 @@ class Span(NamedTuple):
     critical: bool = True
 
 
-class Timeline(NamedTuple):
-    """Who works when: tracks, from above, and what they do."""
+@dataclass(frozen=True)
+class Timeline:
+    """Who works when: tracks, from above, and what they do, which is made once it is asked for."""
 
     title: str
     tracks: tuple[str, ...]
-    spans: tuple[Span, ...]
+    made: Callable[[], Iterable[Span]]
+
+    @cached_property
+    def spans(self) -> tuple[Span, ...]:
+        """What the tracks do."""
+        return tuple(self.made())
 
 
 class Section(NamedTuple):

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
-from itertools import accumulate, product, starmap
+from itertools import accumulate, pairwise, product, starmap
 from operator import itemgetter
 from statistics import mode
 from typing import NamedTuple, cast
@@ -32,18 +32,19 @@ from hypar.planning.fastest import HIDDEN, MOST_TASKS, held_bytes, proposer_of
 from hypar.planning.question import Answer, Question, ask, latest
 from hypar.planning.resolved import TRAINED, Resolved, checked_microbatches
 from hypar.planning.searches.joint import greedy
-from hypar.planning.stages.planner import plan_stages
+from hypar.planning.stages.running import Staging
+from hypar.planning.stages.spans import spans_of
 from hypar.planning.uneven.planner import Planner
 from hypar.schedule.lanes import PHASE
-from hypar.schedule.memory import memory_of
+from hypar.schedule.memory import holds, memory_of
 from hypar.sharding.dims import BATCH
-from hypar.sharding.placement import WHOLE, Options, cut, degrees
+from hypar.sharding.placement import WHOLE, Choice, Options, cut, degrees
 from hypar.solve.limits import checkpoint
 from hypar.units import format_seconds
 
 Choices = tuple[Options, ...]
 
-SHORT = ((0, 0), (4, 4), (16, 16), (0, 4), (4, 0))
+SHORT = ((0, 0), (4, 4), (16, 16))
 """Prices of a byte of weights and of one that is saved, in sixteenths of the step's time for a full memory."""
 
 FEWEST = 64
@@ -143,7 +144,10 @@ class Runs:
         self.fitting: dict[Way, float] = {}
         self.request = request.over(_inside(request.array, self.least))
         self.question: Question = ask(self.request, graph)
-        self.run, self.held = cache(self._run), cache(self._held)
+        self.run, self.staged, self.held = cache(self._run), cache(self._staged), cache(self._held)
+        self.starts, self.uneven = cache(self._starts), cache(self._uneven)
+        # The multiplications of all layers before each.
+        self.done = [*accumulate((layer.nest.macs for layer in self.question.graph.layers), initial=0)]
         self.memory_bytes = request.machines[0].memory_bytes or math.inf
         self._microbatch = cache(lambda of: self.of(USUAL._replace(microbatches=of)).microbatch(graph))
         every = [way for way in ways_of(request, graph) if way.stages >= self.least]
@@ -160,66 +164,77 @@ class Runs:
 
     def of(self, way: Way, choices: Choices = ()) -> Resolved:
         """Return the request for a way of training; in stages with choices of all layers alike."""
-        own = way._asdict() | {"free": frozenset(), "stages": None, "parts": None}
+        own = way._asdict() | {"free": frozenset(), "stages": None, "parts": None, "proposed": choices}
         if way.stages > 1:
             inside = _inside(self.whole.array, way.stages)
-            own |= {"stages": way.stages, "arrays": self.whole.over(inside).arrays}
+            own |= {"stages": way.stages, "arrays": self.whole.over(inside).arrays, "proposed": ()}
             # The choices have what pins ask for.
-            own["pins"] = tuple(self._pins(choices, len(inside)))
-        else:
-            own["proposed"] = choices
+            own["pins"] = tuple(
+                f"{name}@H{level}={choice.text(ways) or 'rep'}"
+                for name, each in self.alike(choices, inside).items()
+                for level, (choice, ways) in enumerate(zip(each, inside, strict=True), start=1)
+            )
         if way.parts > 1:
             own |= {"parts": way.parts, "schedule": INTERLEAVED}
         return replace(self.request, **own)
 
-    def alike(self, choices: Choices) -> dict[str, Options]:
-        """Return what most layers of a name choose, whatever the number of their block, of one dim at the outermost level."""
+    def alike(self, choices: Choices, array: Sequence[int]) -> dict[str, Options]:
+        """Return what most layers of a name choose at the innermost levels, whatever the number of their block.
+
+        They choose one dim at the outermost level, as at one that has fewer ways now; raises ``OptionError`` where there are several.
+        """
         found: dict[str, list[Options]] = {}
         for layer, (outer, *inner) in zip(self.question.graph.layers, choices, strict=True):
             dim, _ = max(outer.degrees, key=itemgetter(1), default=("", 0))
             first = cut(dim, self.request.array[0]) if dim else WHOLE
-            found.setdefault(_pattern(layer.name), []).append((first, *inner))
-        return {name: mode(each) for name, each in found.items()}
-
-    def _pins(self, choices: Choices, levels: int) -> Iterator[str]:
-        """Yield the choices of layers at the innermost levels as pins."""
-        for name, own in self.alike(choices).items():
-            each = [*zip(own, self.request.array, strict=True)][-levels:]
-            for level, (choice, ways) in enumerate(each, start=1):
-                yield f"{name}@H{level}={choice.text(ways) or 'rep'}"
+            found.setdefault(_pattern(layer.name), []).append((first, *inner)[-len(array) :])
+        ways = [*zip(self.request.array[-len(array) :], array, strict=True)]
+        each = ((name, zip(mode(own), ways, strict=True)) for name, own in found.items())
+        return {name: tuple([_over(choice, *of) for choice, of in own]) for name, own in each}
 
     def _run(self, choices: Choices, way: Way) -> Ran:
         own, size = self.of(way, choices), self.request.element_bytes(self.graph)
-        if way.stages > 1:
-            staging = plan_stages(replace(own, starts=self._starts(way.stages * way.parts)), self.graph)
-            assert staging is not None  # noqa: S101 (a given number of stages has an answer)
-            return run_node(staging)
         planner = Planner(own, self.question.graph, self.question.pins, size)
         leaf = planner.answered(self.question, Answer(choices=choices, costs=(), solver="", exact=False))
         return run_node(replace(leaf, microbatch=self._microbatch(way.microbatches)))
 
+    def _staged(self, choices: Choices, way: Way) -> Ran | None:
+        """Return the step in stages of even parts; None if some stage does not fit."""
+        own = self.of(way, choices)
+        spans = spans_of(own, self.graph, (None,) * way.stages, way.microbatches)
+        alike = self.alike(choices, own.array)
+        chosen = [alike[_pattern(layer.name)] for layer in self.question.graph.layers]
+        ends = pairwise([*self.starts(way.stages * way.parts), len(chosen)])
+        each = zip(spans, ends, strict=True)
+        staging = Staging.of(own, [of.taking(start, chosen[start:end]) for of, (start, end) in each])
+        return run_node(staging) if holds(staging.work.lanes) else None
+
     def tried(self, choices: Choices, way: Way) -> Ran | None:
         """Return the step of a plan, None if its stages do not fit; a way of training that fits is known from now on."""
         with suppress(InputError):
-            ran = self.run(choices, way)
-            if ran.fits:
+            ran = self.run(choices, way) if way.stages == 1 else self.staged(choices, way)
+            if ran and ran.fits:
                 self.fitting[way] = min(ran.seconds, self.fitting.get(way, math.inf))
             return ran
         return None
 
-    def _starts(self, parts: int) -> tuple[str, ...]:
+    def _starts(self, parts: int) -> list[int]:
         """Return the first layers of parts that begin with a block and share the multiplications about evenly."""
-        layers = self.question.graph.layers
         blocks = dict[str, int]()
-        for at, layer in enumerate(layers):
+        for at, layer in enumerate(self.question.graph.layers):
             blocks.setdefault(block_of(layer.name), at)
-        first = [at for own, at in blocks.items() if own != layers[at].name]
-        done = [*accumulate((layer.nest.macs for layer in layers), initial=0)]
+        first = [at for own, at in blocks.items() if own != self.question.graph.layers[at].name]
         starts = [0]
         for part in range(1, parts):
             left = first[bisect_right(first, starts[-1]) : len(first) - (parts - part - 1)]
-            starts.append(min(left, key=lambda at: abs(done[at] - done[-1] * part / parts)))
-        return tuple([layers[at].name for at in starts])
+            starts.append(min(left, key=lambda at: abs(self.done[at] - self.done[-1] * part / parts)))
+        return starts
+
+    def _uneven(self, stages: int, parts: int) -> float:
+        """Return how many times more than on average the largest stage multiplies."""
+        ends = [*self.starts(stages * parts), len(self.done) - 1]
+        each = [self.done[end] - self.done[start] for start, end in pairwise(ends)]
+        return max(sum(each[stage::stages]) for stage in range(stages)) * stages / max(1, self.done[-1])
 
     def _held(self, choices: Choices) -> Held:
         """Return what a plan saves, and how long its step takes."""
@@ -291,6 +306,16 @@ def _inside(array: Sequence[int], stages: int) -> tuple[int, ...]:
         stages //= taken
         found += [ways // taken] if taken < ways else []
     return tuple(found)
+
+
+def _over(choice: Choice, ways: int, own: int) -> Choice:
+    """Return a choice over other ways of a level; raises ``OptionError`` if it is of several dims."""
+    if ways == own or choice == WHOLE:
+        return choice
+    dim, degree = choice.degrees[0]
+    if degree < ways:
+        raise OptionError("stages", f"found {choice.text(ways)} over {ways} devices", "one dim over all")
+    return cut(dim, own)
 
 
 def trained(request: Resolved, graph: LayerGraph) -> tuple[Resolved, str]:
@@ -454,7 +479,7 @@ def _proposed(runs: Runs) -> Iterator[Choices]:
             choices = proposer.found(prices)[0] if proposer else greedy(question).choices
             if choices is not None:
                 if runs.least > 1:
-                    chosen = runs.alike(choices)
+                    chosen = runs.alike(choices, runs.request.array)
                     choices = tuple([chosen[_pattern(layer.name)] for layer in question.graph.layers])
                 yield choices
                 held = runs.held(choices)
@@ -503,10 +528,10 @@ def _estimated(runs: Runs, plans: Mapping[Choices, Held]) -> tuple[list[Pair], P
                 waiting = min(way.stages + empty * (way.parts > 1), way.microbatches)
                 kept = held.saved[way.recompute] / held.saved[usual] * left[way.recompute] * moves * waiting
                 size = shared[way.zero] + kept / way.microbatches
-                size = (
-                    size / runs.least + (state[way.zero] - shared[way.zero] + memory["buffers"]) / way.stages
-                )
-                seconds = held.seconds * (1 + zero[way.zero] + again[way.recompute]) / runs.least
+                once = (state[way.zero] - shared[way.zero] + memory["buffers"]) / way.stages
+                uneven = runs.uneven(way.stages, way.parts)
+                size = uneven * (size / runs.least + once)
+                seconds = uneven * held.seconds * (1 + zero[way.zero] + again[way.recompute]) / runs.least
                 sent_s = EACH[way.zero] * held.exchange_s * way.microbatches / way.stages
                 seconds = max(seconds, sent_s) * (1 + empty / way.microbatches)
                 kind = way._replace(microbatches=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import shlex
 from collections.abc import Callable, Sequence
@@ -124,7 +125,13 @@ def follow(request: Resolved, graph: LayerGraph) -> Plan:
     limited = request.search == "joint" and request.limits != UNLIMITED
     most = f", at most {request.limits.seconds:g} s a search" if limited else ""
     tell(f"planning {graph.name} by {request.strategy}{most}")
-    plan = _decided(request, graph)
+    collected = gc.get_threshold()
+    # Almost all objects of a plan stay until its end.
+    gc.set_threshold(collected[0] and max(collected[0], 200_000), *collected[1:])
+    try:
+        plan = _decided(request, graph)
+    finally:
+        gc.set_threshold(*collected)
     plan.require_whole()
     origin = Origin(plan=plan, network=graph, machine=request.machine, profile=request.profile)
     for made in filter(None, (plan, plan.score)):

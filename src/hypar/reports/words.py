@@ -158,11 +158,11 @@ def devices_of(plan: Plan) -> dict[str, int]:
 
 
 def parts_of(plan: Plan, *, most: int = MOST_ROWS) -> list[Part]:
-    """Return the rows of a plan: layers of one row have equal choices, on as many devices, in one stage."""
-    cells, stages = cells_of(plan), stage_numbers(plan)
+    """Return the rows of a plan: layers of one row have equal choices, on as many devices, whatever their stages."""
+    cells = cells_of(plan)
     found = {layer: [cells(split, layer) for split in plan.splits] for layer in plan.layers}
     devices = devices_of(plan)
-    return fold(plan.layers, lambda own: (stages.get(own), devices.get(own), *found[own]), most=most)
+    return fold(plan.layers, lambda own: (devices.get(own), *found[own]), most=most)
 
 
 def asked(plan: Plan) -> str:

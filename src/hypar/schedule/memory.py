@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from itertools import pairwise, repeat, zip_longest
 from operator import mul
 from typing import Any, NamedTuple
@@ -39,20 +39,28 @@ Amount = NDArray[np.float64]
 Axes = tuple[int, ...]
 
 
-class Held(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Held:
     """What the devices of a lane hold over a step.
 
     Attributes:
         weights: the elements of weights, of their gradients and of those that devices update, on the devices of each kind, ``[kinds]``.
-        course: their activations and errors.
         gradients: for each layer with a weight, by its index in the network, the elements of its gradient that arrive at each level.
-        again: what layers read that is gathered again: the name of each, of the one for which it is gathered, and its number there.
+        arrays: the arrays of the layers of some ``parts``.
+        buffer: the most bytes that arrive at once.
     """
 
     weights: tuple[NDArray[np.float64], ...]
-    course: Course
     gradients: Mapping[int, Sequence[Amount]]
-    again: tuple[tuple[str, str, int], ...]
+    arrays: Arrays
+    parts: int
+    buffer: float
+
+    @cached_property
+    def course(self) -> Course:
+        """Their activations and errors."""
+        own = self.arrays.course(self.parts)
+        return own._replace(entering=np.maximum(own.entering, self.buffer))
 
 
 def memory_of(lane: Lane, buckets: Buckets = ()) -> dict[str, float]:
@@ -81,9 +89,10 @@ def gathers_of(lane: Lane) -> tuple[Gather, ...]:
     if lane.setting.training.recompute == AS_USUAL.recompute:
         return ()
     found = dict[tuple[int, int], list[int]]()
-    index = {layer.name: at for at, layer in enumerate(lane.graph.layers)}
-    for name, reader, number in _held(lane).again:
-        found.setdefault((index[reader], number), []).append(index[name])
+    index, own = {layer.name: at for at, layer in enumerate(lane.graph.layers)}, _held(lane).arrays
+    for layer in [op.layer for op in own.ops]:
+        for _, reader, number in gathered_again(layer.name, layer.inputs, own.fragments, own.shards):
+            found.setdefault((index[reader], number), []).append(index[layer.name])
     edges = {(own.consumer, own.at): edge for edge, own in enumerate(lane.graph.tensors)}
     return tuple([(edges[own], tuple(readers)) for own, readers in found.items()])
 
@@ -189,15 +198,7 @@ def _held_by(
     again, shards = (of(nodes, recompute) for of in (computed_again, kept_in_shards))
     ways = weights, again, shards, unit
     arrays = Arrays(ops, fragments, formats, None, *ways, more=[*kept], inside=whole.inside)
-    course = arrays.course(len(parts))
-    course = course._replace(entering=np.maximum(course.entering, most))
-    twice = [
-        (op.name, reader, number)
-        for op in every
-        for _, reader, number in gathered_again(op.name, op.inputs, fragments, shards)
-    ]
-    state = tuple(arrays.of(own).astype(float) for own in kept)
-    return Held(state, course, gradients, tuple(twice))
+    return Held(tuple([arrays.of(own).astype(float) for own in kept]), gradients, arrays, len(parts), most)
 
 
 def _ops(parts: Sequence[_Part]) -> tuple[StepOp, ...]:

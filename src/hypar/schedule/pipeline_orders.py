@@ -11,8 +11,9 @@ memory and bandwidth reduction in distributed deep learning (MLSP 2017).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from itertools import accumulate
+from operator import ge
 from typing import NamedTuple
 
 from hypar.plan.records import FLUSHES
@@ -114,19 +115,20 @@ def in_flight(works: Iterable[Work]) -> int:
 def moments(works: Iterable[Work], parts: int) -> tuple[Moment, ...]:
     """Return the moments at which most microbatches wait: those that no other one of the same piece exceeds behind every piece."""
     last = 2 * parts - 1
-    waiting, seen = [0] * (last + 1), set[Moment]()
+    waiting, seen = [0] * (last + 1), [set[tuple[int, ...]]() for _ in range(last + 1)]
     for work in works:
         piece = work.part if work.phase == "forward" else last - work.part
         if piece:
             waiting[piece - 1] -= 1
-        seen.add(Moment(piece, tuple(waiting[:last])))
+        seen[piece].add(tuple(waiting[:last]))
         waiting[piece] += 1
-    return tuple(sorted(one for one in seen if not any(_exceeds(other, one) for other in seen)))
+    return tuple(Moment(piece, own) for piece, each in enumerate(seen) for own in sorted(_largest(each)))
 
 
-def _exceeds(one: Moment, other: Moment) -> bool:
-    more = all(map(int.__ge__, one.waiting, other.waiting))
-    return one != other and one.piece == other.piece and more
+def _largest(each: Collection[tuple[int, ...]]) -> Iterator[tuple[int, ...]]:
+    for own in each:
+        if not any(own != other and all(map(ge, other, own)) for other in each):
+            yield own
 
 
 def staleness(works: Iterable[Work], microbatches: int) -> int:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import chain
 from typing import NamedTuple, Self
@@ -200,6 +200,7 @@ class StepWork:
     schedule: Schedule | None = None
     microbatches: int = 1
     exchanges: tuple[Tied, ...] = ()
+    _ran: dict[Buckets | None, Step] = field(default_factory=dict)
 
     @classmethod
     def of(cls, lanes: Sequence[Lane], crossings: Sequence[Crossing] = ()) -> Self:
@@ -230,6 +231,11 @@ class StepWork:
         Raises:
             HardwareError: an array does not fit its machine.
         """
+        if chunks not in self._ran:
+            self._ran[chunks] = self._run(chunks)
+        return self._ran[chunks]
+
+    def _run(self, chunks: Buckets | None) -> Step:
         found = TaskList(
             not lane.setting.machine.overlap for stage in self.stages[: self.count] for lane in stage.lanes
         )

@@ -67,8 +67,10 @@ def baseline_scores(plan: Plan) -> dict[str, Score]:
     """Return the scores of dp and of the baselines that a plan was not timed against; empty for one without a score."""
     made = origin_of(plan)
     graph, machine = made.network, made.machine
-    if graph is None or machine is None or plan.score is None or (plan.staged and plan.heterogeneous):
-        # Device groups in stages have arrays of their own, which are none of the whole machine.
+    if graph is None or machine is None or plan.score is None:
+        return {}
+    if plan.staged and (plan.heterogeneous or plan.strategy == "fit"):
+        # Device groups in stages have arrays of their own, and what trains without stages was compared before.
         return {}
     from hypar.planning.chunks import run_node  # noqa: PLC0415 (only for a plan with a score)
     from hypar.planning.engine import baselines  # noqa: PLC0415 (only for a plan with a score)

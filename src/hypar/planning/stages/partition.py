@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import pairwise, product
 from operator import itemgetter
 
@@ -298,14 +298,10 @@ def divided(
         InputError: the given stages are not possible, or do not fit the memory.
         TableLimitError: the tables of a search would not fit.
     """
-    if request.starts:
-        bounds: tuple[int, ...] | None = given_bounds(request.starts, graph, spans[0].whole)
-    else:
-        bounds = _best(spans, limit if request.balance == "time" else math.inf)
-    if bounds is None:
-        return None
-    found = [own.span(*ends) for own, ends in zip(spans, pairwise(bounds), strict=True)]
-    for number, lane, held in held_in(found) if request.starts else ():
+    if not request.starts:
+        return _best(request, spans, limit if request.balance == "time" else math.inf)
+    found = _spanned(spans, given_bounds(request.starts, graph, spans[0].whole))
+    for number, lane, held in held_in(found):
         machine = lane.setting.machine
         if not machine.fits(held):
             problem = f"found {format_bytes(held)} in stage {number}, from {lane.graph.layers[0].name!r} on"
@@ -314,20 +310,28 @@ def divided(
     return Staging.of(request, found)
 
 
-def _best(spans: Sequence[CutSpans], limit: float) -> tuple[int, ...] | None:
-    """Return the bounds of the parts of the best partition that fits the memory, or None if none is found within a limit.
+def _spanned(spans: Sequence[CutSpans], bounds: Sequence[int]) -> list[CutSpan]:
+    return [own.span(*ends) for own, ends in zip(spans, pairwise(bounds), strict=True)]
+
+
+def _best(request: Resolved, spans: Sequence[CutSpans], limit: float) -> Staging | None:
+    """Return the stages of the best partition that fits the memory, or None if none is found within a limit.
 
     The parts of a stage share its memory: if all that each alone could take is too much, each gets an equal share, or they hold
     as little as they can. Then their ends are shifted as long as the step gets shorter.
     """
-    balance, parts = spans[0].request.balance, spans[0].request.parts
+
+    @cache
+    def staged(bounds: tuple[int, ...]) -> Staging:
+        return Staging.of(request, _spanned(spans, bounds))
+
+    balance, parts = request.balance, request.parts
     if parts is None:
         best = best_partition(spans, limit, balance)
-        return None if best is None else best.bounds
+        return None if best is None else staged(best.bounds)
 
     def run(bounds: tuple[int, ...]) -> Ran:
-        found = [own.span(*ends) for own, ends in zip(spans, pairwise(bounds), strict=True)]
-        return run_node(Staging.of(spans[0].request, found))
+        return run_node(staged(bounds))
 
     for what, share in ((balance, 1), (balance, parts), ("memory", 0)):
         best = best_partition(spans, limit if what == "time" else math.inf, what, share)
@@ -335,7 +339,9 @@ def _best(spans: Sequence[CutSpans], limit: float) -> tuple[int, ...] | None:
             return None
         if best is not None and (ran := run(best.bounds)).fits:
             most = MOST_TASKS // len(ran.step.pieces) if balance == "time" else 0
-            return climb(best.bounds, ran, lambda own, _: _neighbours(own, spans[0].ends), run, most)[0]
+            return staged(
+                climb(best.bounds, ran, lambda own, _: _neighbours(own, spans[0].ends), run, most)[0]
+            )
     return None
 
 
@@ -367,7 +373,7 @@ def unfit(request: Resolved, graph: LayerGraph, spans: Sequence[CutSpans]) -> Me
     words = "" if request.parts is None else f" of {request.parts} parts"
     stages = len(spans) // (request.parts or 1)
     problem = f"no {stages} stages{words} fit {' and '.join(sizes)}, the memory of a device"
-    found = [own.span(*ends) for own, ends in zip(spans, pairwise(least.bounds), strict=True)]
+    found = _spanned(spans, least.bounds)
     over = (
         (held / (lane.setting.machine.memory_bytes or math.inf), number, held, lane.setting.machine)
         for number, lane, held in held_in(found)

@@ -50,6 +50,7 @@ from hypar.schedule.timeline import run
 from hypar.sharding.amounts.cuts import Above
 from hypar.sharding.amounts.transfers import Network, network_of
 from hypar.sharding.conventions import MOVED, PAPER
+from hypar.sharding.placement import Options
 from hypar.sharding.tree import MOST_DEVICES, WHOLE_ARRAY
 from hypar.solve.edge import Costs
 
@@ -253,6 +254,12 @@ class CutSpans:
         return self.between(
             CutSpan(spans=self, start=start, node=node, work=StageWork(placed, (*crossings,)))
         )
+
+    def taking(self, start: int, choices: Sequence[Options]) -> CutSpan:
+        """Return the span of identical devices from a layer on with a choice at each level for each of its layers."""
+        end = start + len(choices)
+        lane = Lane(self.layers_of(self.microbatch, start, end), (*choices,), self.setting)
+        return self.having(start, end, Leaf(lane=lane))
 
     def stored(self, plan: Plan, start: int, end: int) -> CutSpan:
         """Return the span of the layers from ``start`` up to ``end`` with the cuts of a plan; those of device groups have shares."""

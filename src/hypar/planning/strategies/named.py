@@ -21,80 +21,76 @@ IN_NODES = (
 )  # fmt: skip
 """Strategies by what they divide inside a node, their stage of ZeRO, a line that describes each, and its publication."""
 
+IN_SHARES = {
+    "ddp": "each device with all of each weight",
+    "zero1": "with the optimizer's state in shares",
+    "zero2": "with gradients and the optimizer's state in shares",
+    "fsdp": "with weights, gradients and the optimizer's state in shares",
+}
+"""Strategies that cut the batch alone, by their stage of ZeRO, from 0."""
+
 plugins: dict[str, Strategy] = {
-    "dp": Strategy(
-        summary="every layer cut in the batch", source="the common baseline; Type-I of AccPar", space="batch"
-    ),
+    "dp": Strategy("every layer cut in the batch", "the common baseline; Type-I of AccPar", "batch"),
     "mp": Strategy(
-        summary="every layer cut in its input channels",
-        source="HyPar (HPCA 2019), section 6.2",
-        space="in_channels",
-        beyond=True,
+        "every layer cut in its input channels", "HyPar (HPCA 2019), section 6.2", "in_channels", beyond=True
     ),
     "owt": Strategy(
-        summary="convolutions cut in the batch, linear layers in their input channels",
-        source="Krizhevsky, One weird trick for parallelizing convolutional neural networks, 2014",
-        space="conv:batch linear:in_channels",
+        "convolutions cut in the batch, linear layers in their input channels",
+        "Krizhevsky, One weird trick for parallelizing convolutional neural networks, 2014",
+        "conv:batch linear:in_channels",
         beyond=True,
     ),
     "hypar": Strategy(
-        summary="batch or input channels, level by level",
-        source="HyPar (HPCA 2019), Algorithms 1 and 2",
-        space="batch,in_channels",
+        "batch or input channels, level by level",
+        "HyPar (HPCA 2019), Algorithms 1 and 2",
+        "batch,in_channels",
         convention=PAPER,
         beyond=True,
     ),
     "accpar": Strategy(
-        summary="batch, input or output channels, level by level; uneven shares let device groups end together",
-        source="AccPar (HPCA 2020)",
-        space="batch,in_channels,out_channels",
+        "batch, input or output channels, level by level; uneven shares let device groups end together",
+        "AccPar (HPCA 2020)",
+        "batch,in_channels,out_channels",
         heterogeneous_cost="accpar",
         shares="exact",
         convention=PAPER,
         beyond=True,
     ),
     "deepa": Strategy(
-        summary="batch, output channels, height and width at once, on the best number of devices",
-        source="DeePa (2018), its configurations and its dynamic programming",
-        space="batch*out_channels*height*width",
-        cost="deepa",
+        "batch, output channels, height and width at once, on the best number of devices",
+        "DeePa (2018), its configurations and its dynamic programming",
+        "batch*out_channels*height*width",
+        "deepa",
         graph="operators",
         convention=PAPER,
         beyond=True,
     ),
     **{
         name: Strategy(
-            summary=f"data parallelism, {what}",
-            source="ZeRO (SC20): stage " + str(zero) if zero else "PyTorch Distributed (VLDB 2020)",
-            space="batch",
-            cost="time",
+            f"data parallelism, {what}",
+            f"ZeRO (SC20): stage {zero}" if zero else "PyTorch Distributed (VLDB 2020)",
+            "batch",
+            "time",
             zero=zero,
         )
-        for zero, (name, what) in enumerate(
-            (
-                ("ddp", "each device with all of each weight"),
-                ("zero1", "with the optimizer's state in shares"),
-                ("zero2", "with gradients and the optimizer's state in shares"),
-                ("fsdp", "with weights, gradients and the optimizer's state in shares"),
-            )
-        )
+        for zero, (name, what) in enumerate(IN_SHARES.items())
     },
     **{
         name: Strategy(what, source, f"batch / {inside}", "time", "joint", zero=zero)
         for name, inside, zero, what, source in IN_NODES
     },
     "fit": Strategy(
-        summary="the least time that fits the devices: any dims, ZeRO, recompute, microbatches",
-        source="a search within a memory by prices, and by the engine",
-        space="all",
-        cost="time",
-        search="joint",
+        "the least time that fits the devices: any dims, ZeRO, recompute, microbatches",
+        "a search within a memory by prices, and by the engine",
+        "all",
+        "time",
+        "joint",
         zero=None,
     ),
     "optimal": Strategy(
-        summary="any dims, all levels jointly",
-        source="the optimum that the level-by-level strategies approach",
-        space="all",
+        "any dims, all levels jointly",
+        "the optimum that the level-by-level strategies approach",
+        "all",
         search="joint",
     ),
 }

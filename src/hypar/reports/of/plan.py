@@ -156,7 +156,9 @@ def layers_table(plan: Plan, rows: StepRows | None, *, most: int, costs: bool) -
     def row(part: words.Part) -> dict[str, Any]:
         first = part.layers[0]
         choices = {column.key: cells(split, first) for column, split in levels}
-        own = {"layer": part.title, "stage": stages.get(first), "devices": devices.get(first)}
+        some = sorted({stages[layer] for layer in part.layers if layer in stages})
+        stage = some[0] if len(some) == 1 else "-".join(map(str, some[:: len(some) - 1 or 1])) or None
+        own = {"layer": part.title, "stage": stage, "devices": devices.get(first)}
         return own | choices | takes(part.layers)
 
     columns = (
@@ -215,7 +217,8 @@ def _request_notes(plan: Plan) -> Iterator[Note]:
     if weight != 1:
         yield Note("weight", f"communication between layers counts {weight} times")
     if plan.pins:
-        yield Note("pins", ", ".join(plan.pins))
+        # The ways of training in stages are searched with choices that were proposed.
+        yield Note("pins", ", ".join(plan.pins), plan.strategy == "fit" and plan.staged)
     if plan.baselines is not None:
         times = (f"{name} {format_seconds(seconds)}" for name, seconds in plan.baselines.step_s.items())
         yield Note("timed", f"{', '.join(times)} a step; taken: {plan.baselines.taken}")
