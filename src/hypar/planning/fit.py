@@ -1,9 +1,9 @@
 """How a step trains so that it is fastest within the devices' memory: a stage of ZeRO, what is computed again, and microbatches.
 
-Choices are proposed at prices of a byte of what weights need and of what layers save, as one or the other may be what is short. What a
-way of training adds to the time of one plan, and leaves of what it saves, is taken to hold for all; with the bytes of each plan's weights,
-which are known, that ranks the pairs of a plan and a way. The engine runs them, those of the least estimate first, until
-one that fits is faster than all estimates left. Guarantee: none; the search for least time goes on from the way that is found.
+Choices are proposed at prices of a byte, for few samples at a time too. What a way of training adds to the time of one plan, and leaves
+of what it saves, is taken to hold for all; with the bytes of each plan's weights, which are known, that ranks the pairs of a plan and a
+way. The engine runs them, those of the least estimate first, until one that fits is faster than all estimates left.
+Guarantee: none; the search for least time goes on from the way that is found.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ from hypar.units import format_seconds
 
 Choices = tuple[Options, ...]
 
-SHORT = ((0, 0), (4, 4), (16, 16))
-"""Prices of a byte of weights and of one that is saved, in sixteenths of the step's time for a full memory."""
+SHORT = 0.0, 0.25
+"""Prices of a byte of weights or of what layers save, in parts of the step's time for a full memory."""
 
-FEWEST = 64
+FEWEST = 16
 """Devices that divide a sample of a microbatch, at most."""
 
 MOST_RUNS = 24, 8
@@ -62,11 +62,8 @@ ROOM = 0.75
 SMALL = 2**12
 """Tasks of a step, on all devices together, whose memory is counted for every plan."""
 
-MARGINS = 1.1, 0.9
-"""Parts of the memory up to which a plan may fit, and surely does, by an estimate."""
-
-NEAR, RISING = 1.15, (0.05, 0.2, 0.8)
-"""Part of the memory up to which a plan nearly fits, and prices of a full memory at which others do, in parts of the step's time."""
+MARGIN = 1.1
+"""Part of the memory up to which a plan may fit by an estimate."""
 
 TRAINED_BY = "\nhow it trains:"
 """Begins what a claim says of ways of training."""
@@ -165,6 +162,7 @@ class Runs:
     def of(self, way: Way, choices: Choices = ()) -> Resolved:
         """Return the request for a way of training; in stages with choices of all layers alike."""
         own = way._asdict() | {"free": frozenset(), "stages": None, "parts": None, "proposed": choices}
+        own["baselines"] = self.request.baselines[:1]
         if way.stages > 1:
             inside = _inside(self.whole.array, way.stages)
             own |= {"stages": way.stages, "arrays": self.whole.over(inside).arrays, "proposed": ()}
@@ -406,12 +404,9 @@ def _run(runs: Runs, pairs: list[Pair], best: Ran | None) -> Iterator[tuple[Pair
             new = [own for own in _beside(runs, pair, ran) if own[1:] not in tried]
             tried.update(own[1:] for own in new)
             pairs += new
-            faster = best is None or ran.seconds < best.seconds
-            if faster and not ran.fits and ran.held <= NEAR * runs.memory_bytes:
-                choices, ran = _smaller(runs, pair, ran)
         if ran.fits and (best is None or ran.beats(best)):
             best = ran
-            yield pair._replace(choices=choices), ran
+            yield pair, ran
 
 
 def _beside(runs: Runs, pair: Pair, ran: Ran) -> Iterator[Pair]:
@@ -422,19 +417,6 @@ def _beside(runs: Runs, pair: Pair, ran: Ran) -> Iterator[Pair]:
     for own in each[: 1 if more else None][-1:] if more or ran.held < ROOM * runs.memory_bytes else ():
         if runs.held(pair.choices).samples * own.microbatches <= runs.graph.batch:
             yield pair._replace(way=own)
-
-
-def _smaller(runs: Runs, pair: Pair, ran: Ran) -> tuple[Choices, Ran]:
-    """Return the first plan that fits of those that a way of training proposes at rising prices of a byte, or the one that is given."""
-    request = runs.of(pair.way)
-    proposer = proposer_of(request, runs.graph, ask(request, runs.graph))
-    for factor in RISING if proposer else ():
-        price = factor * ran.seconds / runs.memory_bytes
-        choices = proposer.found(HIDDEN[-1]._replace(byte=price, saved=price))[0] if proposer else None
-        own = None if choices is None else runs.tried(choices, pair.way)
-        if choices is not None and own is not None and own.fits:
-            return choices, own
-    return pair.choices, ran
 
 
 class Pair(NamedTuple):
@@ -474,8 +456,8 @@ def _proposed(runs: Runs) -> Iterator[Choices]:
         question = runs.question if own == 1 else ask(request, runs.graph)
         proposer = proposer_of(request, runs.graph, question)
         checkpoint()
-        for byte, saved in SHORT if own == parts[0] and runs.least == 1 else SHORT[: 1 + (runs.least > 1)]:
-            prices = HIDDEN[-1]._replace(byte=byte * price, saved=saved * price)
+        for short in SHORT if own == parts[0] else SHORT[:1]:
+            prices = HIDDEN[-1]._replace(byte=short * price, saved=short * price)
             choices = proposer.found(prices)[0] if proposer else greedy(question).choices
             if choices is not None:
                 if runs.least > 1:
@@ -484,13 +466,13 @@ def _proposed(runs: Runs) -> Iterator[Choices]:
                 yield choices
                 held = runs.held(choices)
                 saved_bytes = held.saved[USUAL.recompute]
-                price = price or held.seconds / min(runs.least * runs.memory_bytes, saved_bytes) / 16
+                price = price or held.seconds / min(runs.least * runs.memory_bytes, saved_bytes)
     if not price:
         yield greedy(runs.question).choices
 
 
 def _estimated(runs: Runs, plans: Mapping[Choices, Held]) -> tuple[list[Pair], Pair]:
-    """Return plans with ways of training that may fit, with the fewest microbatches with which they may, and surely do; and the way that holds least."""
+    """Return plans with ways of training that may fit, with the fewest microbatches with which they may; and the way that holds least."""
     first, own = min(plans.items(), key=lambda plan: plan[1].seconds)
 
     def more(way: Way) -> float:
@@ -514,7 +496,7 @@ def _estimated(runs: Runs, plans: Mapping[Choices, Held]) -> tuple[list[Pair], P
     found: list[Pair] = []
     smallest = math.inf, runs.ways[0], first
     for choices, held in plans.items():
-        fewest: dict[tuple[float, Way], Pair] = {}
+        fewest: dict[Way, Pair] = {}
         state = {stage: runs.bytes(choices, Prices(byte=1.0), stage) for stage in {0, *zero, GATHERED}}
         memory = held.memory or memories[usual]
         moves = memory["activations"] + memory["errors"]
@@ -537,8 +519,7 @@ def _estimated(runs: Runs, plans: Mapping[Choices, Held]) -> tuple[list[Pair], P
                 kind = way._replace(microbatches=0)
                 if way.stages == runs.least:
                     smallest = min(smallest, (size, way, choices), key=itemgetter(0))
-                for part in MARGINS:
-                    if size <= part * runs.memory_bytes:
-                        fewest.setdefault((part, kind), Pair(seconds, way, choices))
-        found += dict.fromkeys(fewest.values())
+                if size <= MARGIN * runs.memory_bytes:
+                    fewest.setdefault(kind, Pair(seconds, way, choices))
+        found += fewest.values()
     return found, Pair(*smallest)

@@ -77,7 +77,8 @@ def baseline_scores(plan: Plan) -> dict[str, Score]:
 
     request = _over_all(plan, replace(Resolved.of(plan, machine, made.profile), refine=False))
     timed = () if plan.baselines is None or (plan.refined and plan.chunks) else plan.baselines.names
-    others = [name for name in (BASELINES if plan.cost.name == "time" else FIXED)[1:] if name not in timed]
+    names = BASELINES[1:] if plan.cost.name == "time" else FIXED[1:]
+    others = [name for name in names if name not in timed and plan.strategy != "fit"]
     graph = request.network(graph.with_batch(plan.model.batch))
     with suppress(InputError, TableLimitError):
         planner, found = planned(baseline_request(request, BASELINE), graph)

@@ -427,21 +427,33 @@ def _work(
     """Return the least cost of the work and the bytes on a device, with any part of the batch's cuts in height and width."""
     if not cost.counts_work:
         return 0.0
-    names, count, sizes = (*own.dims, *own.replaced), len(own.dims), np.unique(problem.cells.ways)
-    alike = (sizes[:, None] == np.array(problem.cells.ways)).astype(np.int8)
-    depths = tuple((alike @ np.array(problem.cells.sizes)).tolist())
-    every = all_states(depths, (tuple(range(len(names))),) * len(sizes), len(names))
-    degrees = np.prod(sizes[:, None] ** every.astype(np.int64), axis=1)
-    named = [at for at, dim in enumerate(names) if dim not in {COPIES, IDLE}]
-    rows, which = np.unique(degrees[:, named], axis=0, return_inverse=True)
-    options = tuple(grid(dict(zip([names[at] for at in named], row, strict=True))) for row in rows.tolist())
+    count = len(own.dims)
+    alike, every, options, which = _states_of(
+        (*own.dims, *own.replaced), problem.cells.sizes, problem.cells.ways
+    )
     found = cost.compute(level, layer, options, WHOLE_LAYER)
     each = np.zeros(len(options)) if found is None else found[0]
     if isinstance(cost, Time) and (cost.prices.byte or cost.prices.saved):
         each = each + cost.held(level, layer.nest, options, kept)
-    costs = each[which.reshape(-1)]
+    costs = each[which]
     counts = every[:, :, :count].copy()
     if own.replaced:
         counts[:, :, own.dims.index(BATCH)] += every[:, :, count:].sum(axis=2, dtype=np.int8)
     cheapest = np.argsort(costs, kind="stable")
     return Own(states=counts[cheapest], costs=costs[cheapest]).of(alike @ states)
+
+
+@lru_cache(maxsize=256)
+def _states_of(
+    names: tuple[str, ...], cells: tuple[int, ...], ways: tuple[int, ...]
+) -> tuple[Numbers, Numbers, Options, Indices]:
+    """Return which of the numbers of ways each cell has, the states over these, their different choices, and that of each state."""
+    sizes = np.unique(ways)
+    alike = (sizes[:, None] == np.array(ways)).astype(np.int8)
+    depths = tuple((alike @ np.array(cells)).tolist())
+    every = all_states(depths, (tuple(range(len(names))),) * len(sizes), len(names))
+    degrees = np.prod(sizes[:, None] ** every.astype(np.int64), axis=1)
+    named = [at for at, dim in enumerate(names) if dim not in {COPIES, IDLE}]
+    rows, which = np.unique(degrees[:, named], axis=0, return_inverse=True)
+    options = tuple(grid(dict(zip([names[at] for at in named], row, strict=True))) for row in rows.tolist())
+    return alike, every, options, which.reshape(-1)
