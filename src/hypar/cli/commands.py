@@ -300,7 +300,6 @@ def check(plans: tuple[str, ...], *, update: bool, as_json: bool, **named: Any) 
 
 
 def _count(drifted: list[str], given: tuple[str, ...], checked: int) -> str:
-    """Say how many plans drifted, and name the command that rewrites them."""
     plans = "the plan drifted" if checked == 1 else f"{len(drifted)} of {checked} plans drifted"
     named = drifted[0] if len(drifted) == 1 else given[0] if len(given) == 1 else "PLANS"
     return f"{plans}\nhypar check --update {named} rewrites {'it' if len(drifted) == 1 else 'them'}"

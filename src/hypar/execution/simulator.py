@@ -141,7 +141,6 @@ def run(program: Program, starts: Sequence[Start], *, without: int | None = None
 
 
 def _arrays(step: Step) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the arrays that a step reads, and those that it writes."""
     if isinstance(step, Compute):
         return (*step.reads.values(),), (*step.writes.values(),)
     if isinstance(step, Update):

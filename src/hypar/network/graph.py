@@ -293,7 +293,6 @@ def _shaped(layers: Sequence[Layer]) -> tuple[Layer, ...]:
 
 
 def _shape(layer: Layer, inputs: tuple[Shape, ...]) -> Shape:
-    """Return the shape of a layer's output."""
     if not inputs and layer.op_name != "input":
         raise ModelError(layer.name, "reads nothing", "an input before it: {op: input, channels: ...}")
     try:

@@ -102,7 +102,6 @@ def _chosen(planner: Planner, node: Node) -> tuple[Options, ...]:
 
 
 def _refined(planner: Planner, node: Node, ran: Ran) -> tuple[Node, RefinementRecord]:
-    """Return a node that is polished until nothing helps."""
     slots = [*planner.slots(node)]
     before = tuple(slot.chosen for slot in slots)
     tried = Trials(slots, lambda chosen: run_node(node.taking(iter(chosen))), {before: ran})

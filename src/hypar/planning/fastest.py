@@ -196,7 +196,6 @@ def proposer_of(request: Resolved, graph: LayerGraph, question: Question) -> Pro
 
 
 def _one_dim(question: Question) -> Question:
-    """Return a problem with the options that divide one dim at a level, or none."""
     ways = [level.ways for level in question.levels]
     options = tuple(
         tuple(
@@ -222,6 +221,17 @@ def is_least_time(request: Resolved, question: Question | None) -> bool:
     """Return whether a request is for a joint search for the least time, with something to choose."""
     joint = load_search(request.search).at_once and request.cost == "time"
     return joint and question is not None and not question.leaves_no_choice
+
+
+def every_plan(
+    options: Sequence[Sequence[Options]], runs: Callable[[int, Options], bool]
+) -> Iterator[Choices]:
+    """Yield all plans of the options of each layer at each level, but for those of which a layer's choices cannot run."""
+    ends = [*pairwise(accumulate(map(len, options), initial=0))]
+    for plan in product(*chain.from_iterable(options)):
+        choices = tuple([plan[start:end] for start, end in ends])
+        if all(runs(at, own) for at, own in enumerate(choices)):
+            yield choices
 
 
 class Trials:
@@ -263,14 +273,11 @@ class Trials:
 
     def every(self) -> bool:
         """Run all plans, if they are few; return whether they are."""
-        options = [own for slot in self.slots for own in slot.options]
-        if math.prod(map(len, options)) > MOST_PLANS:
+        options = [slot.options for slot in self.slots]
+        if math.prod(map(len, chain.from_iterable(options))) > MOST_PLANS:
             return False
-        ends = [*pairwise(accumulate((len(slot.options) for slot in self.slots), initial=0))]
-        for plan in product(*options):
-            choices = tuple([plan[start:end] for start, end in ends])
-            if all(slot.runs(own) for slot, own in zip(self.slots, choices, strict=True)):
-                self.tried(choices)
+        for choices in every_plan(options, lambda at, own: self.slots[at].runs(own)):
+            self.tried(choices)
         return True
 
     def polish(self, most: float = math.inf, enough: float = 0.0) -> None:

@@ -28,7 +28,7 @@ from hypar.network.nodes import block_of, computed_again
 from hypar.network.training import ANYWHERE, GATHERED, RECOMPUTED
 from hypar.plan.records import INTERLEAVED
 from hypar.planning.chunks import Ran, computing_s, run_node
-from hypar.planning.fastest import HIDDEN, MOST_TASKS, held_bytes, proposer_of
+from hypar.planning.fastest import HIDDEN, MOST_TASKS, every_plan, held_bytes, proposer_of
 from hypar.planning.question import Answer, Question, ask, latest
 from hypar.planning.resolved import TRAINED, Resolved, checked_microbatches
 from hypar.planning.searches.joint import greedy
@@ -286,7 +286,6 @@ def _pattern(name: str) -> str:
 
 
 def _blocks(request: Resolved, graph: LayerGraph) -> int:
-    """Return the number of blocks of a network that can be divided into stages."""
     names = [layer.name for layer in graph.nodes(request.graph).layers]
     return len({own for name in names if (own := block_of(name)) != name})
 
@@ -439,11 +438,7 @@ def _proposed(runs: Runs) -> Iterator[Choices]:
     devices, batch, price = math.prod(runs.request.array), runs.graph.batch, 0.0
     options = [own for each in runs.question.options for own in each]
     if math.prod(map(len, options)) * len(options) <= FEW:
-        levels = len(runs.question.levels)
-        for plan in product(*options):
-            each = tuple([plan[at : at + levels] for at in range(0, len(plan), levels)])
-            if all(runs.question.runs(at, own) for at, own in enumerate(each)):
-                yield each
+        yield from every_plan(runs.question.options, runs.question.runs)
         return
     parts = sorted({way.microbatches for way in runs.ways})
     few = [own for own in parts if devices // FEWEST <= batch // own < devices and runs.allows(own)]

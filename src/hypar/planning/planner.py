@@ -250,7 +250,6 @@ def _arrays(request: Request, own: Resolved) -> dict[str, tuple[int, ...]]:
 
 
 def _limits(request: Request) -> Limits:
-    """Return the limits of a joint search, in seconds and in bytes."""
     for name, unit in (("time_limit", "seconds"), ("search_memory", "bytes")):
         own = getattr(request, name)
         if own is not None and not (type(own) in {int, float} and 0 < own < math.inf):

@@ -309,14 +309,9 @@ def _that_run(question: Question, space: Space, free: Sequence[tuple[Options, ..
 def _runnable(
     space: Space, layer: PlanNode, options: tuple[Options, ...], held: Sequence[bool], array: Sequence[int]
 ) -> tuple[tuple[Options, ...], Sizes]:
-    """Return the options of a layer that can run, and the dims that all levels together might divide too far.
+    """Return the options of a layer that can run, beside those that are held, and the dims that all levels together might divide too far.
 
-    Args:
-        space: the space, which has copies for levels at which nothing is left to divide.
-        layer: the layer.
-        options: its options at each level.
-        held: whether each level is pinned.
-        array: the ways of the levels.
+    The space has copies for levels at which nothing is left to divide.
     """
     most = {dim: 1 for own in options for choice in own for dim in choice.divided}
     for own in options:

@@ -191,7 +191,6 @@ def claim_of(request: Resolved, question: Question, answer: Answer) -> str:
 
 
 def _step_claim(found_s: float, bound_s: float, path: str) -> str:
-    """Return how far the time of a step is from a lower bound."""
     if bound_s >= found_s:
         return "optimal by the engine,"
     lower = gap_text(1 - bound_s / found_s)

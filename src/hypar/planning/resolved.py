@@ -289,7 +289,6 @@ def _nested(request: Request) -> tuple[tuple[int, ...] | None, int | str | None,
 
 
 def _number_of_stages(microbatches: Any, stages: Any, starts: int, parts: Any) -> int | str | None:
-    """Return the number of stages, also of those whose first layers are given."""
     numbers = (
         ("stages", stages, 1, ", or best"),
         ("microbatches", microbatches, 1, ""),

@@ -80,7 +80,6 @@ def _paragraph(text: str, mark: str = "", before: str = "") -> str:
 
 
 def _markdown_table(table: Table) -> str:
-    """Return a table without its bars, but with the texts that stand for them."""
     columns = told(columns_of(table))
     rule = "|".join("--:" if own.column.numeric else "---" for own in columns)
     rows = zip(*([own.column.title, *own.texts] for own in columns), strict=True)

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache, cached_property
+from dataclasses import dataclass
+from functools import cache, cached_property, lru_cache
 from itertools import chain
 from typing import NamedTuple, Self
 
@@ -200,7 +200,6 @@ class StepWork:
     schedule: Schedule | None = None
     microbatches: int = 1
     exchanges: tuple[Tied, ...] = ()
-    _ran: dict[Buckets | None, Step] = field(default_factory=dict)
 
     @classmethod
     def of(cls, lanes: Sequence[Lane], crossings: Sequence[Crossing] = ()) -> Self:
@@ -225,17 +224,13 @@ class StepWork:
         """The layers of all stages."""
         return tuple(layer for stage in self.stages for layer in stage.lanes[0].graph.layers)
 
+    @lru_cache(maxsize=2)  # noqa: B019 (a step that was tried last is taken, or scored)
     def run(self, chunks: Buckets | None = None) -> Step:
         """Lower the step to tasks and run them; the layers of a chunk, all of one stage, exchange their gradients together.
 
         Raises:
             HardwareError: an array does not fit its machine.
         """
-        if chunks not in self._ran:
-            self._ran[chunks] = self._run(chunks)
-        return self._ran[chunks]
-
-    def _run(self, chunks: Buckets | None) -> Step:
         found = TaskList(
             not lane.setting.machine.overlap for stage in self.stages[: self.count] for lane in stage.lanes
         )

@@ -290,7 +290,6 @@ def _received(
 
 
 def _planned(plan: Plan, graph: LayerGraph, machine: Machine | None, by: str) -> list[Piece]:
-    """Return the transfers of a plan's step as a convention counts them."""
     request = replace(Resolved.of(plan, machine), counted=by)
     if machine is None:
         ((lane,), _) = branch_of(plan, request, graph).lanes()

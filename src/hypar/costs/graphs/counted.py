@@ -232,17 +232,9 @@ def _form_of(
     *,
     late: int,
 ) -> Form:
-    """Return the form of a tensor's transfers.
+    """Return the form of a tensor's transfers, which may stand for ``late`` equal ones with fixed costs, at prices inside layers and between.
 
-    Args:
-        between: the tensor.
-        parts: the transfers.
-        dims: the dims that producer and consumer may divide.
-        prices: the cost of an element inside layers and between two.
-        late: how many equal tensors it stands for, if transfers have fixed costs; 0 if they have none.
-
-    Raises:
-        UncountableError: a factor depends on both in another way.
+    Raises ``UncountableError`` if a factor depends on both of its ends in another way.
     """
     powers, names = exponents(between, dims), zip(*names_at(between), strict=True)
     numbers = [{dim: at for at, dim in enumerate((*own, IDLE))} for own in names]

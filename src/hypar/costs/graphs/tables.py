@@ -85,14 +85,7 @@ class Alike(NamedTuple):
 def _alike(
     graph: PlanGraph, options: tuple[tuple[Options, ...], ...], ways: tuple[int, ...], network: Network
 ) -> Alike:
-    """Return what may be computed together.
-
-    Args:
-        graph: the layers that are cut.
-        options: the options of each layer at each level.
-        ways: the ways of the levels.
-        network: the amounts of the network.
-    """
+    """Return what may be computed together."""
     layers: dict[Hashable, list[int]] = {}
     for at, (layer, own) in enumerate(zip(graph.layers, options, strict=True)):
         layers.setdefault((layer.nest.unsized, own), []).append(at)
@@ -246,15 +239,9 @@ class Tables:
         return found
 
     def _edges(self, members: list[int], pair: Kept = (None, None)) -> list[Costs]:
-        """Return the costs of tensors that are alike.
+        """Return the terms of tensors that are alike, one only unless one level is built whole, given the tuples of both ends.
 
-        Args:
-            members: the tensors; one only, unless one level is built whole.
-            pair: the tuples of both ends.
-
-        Returns:
-            The terms, ``[tensors, options of the producer, tuples above, options of the consumer]`` for each level, or one of
-            all levels over tuples of both.
+        They are ``[tensors, options of the producer, tuples above, options of the consumer]`` for each level, or one over tuples of both.
         """
         above = self.above
         tensors, between = [above.network.tensors[at] for at in members], above.network.between[members[0]]

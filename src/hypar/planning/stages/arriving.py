@@ -145,7 +145,6 @@ class Way(NamedTuple):
         return Arrival(self.layer, *arrived, rounds)
 
     def _in_order(self, theirs: T, mine: T) -> tuple[T, T]:
-        """Return what both layers have, the producer first."""
         return (theirs, mine) if self.part.forward else (mine, theirs)
 
 

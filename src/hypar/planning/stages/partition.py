@@ -184,7 +184,6 @@ class LowerBounds:
 
 
 def _seconds(link: Link | None, num_bytes: Costs) -> Costs:
-    """Return the seconds to receive some bytes from other stages."""
     if link is None or not num_bytes.any():
         return np.zeros(num_bytes.shape)
     return np.where(num_bytes > 0, link.seconds("neighbours", num_bytes), 0.0)
@@ -346,7 +345,6 @@ def _best(request: Resolved, spans: Sequence[CutSpans], limit: float) -> Staging
 
 
 def _neighbours(bounds: tuple[int, ...], places: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Yield the partitions with one end a place further or nearer."""
     for at in range(1, len(bounds) - 1):
         own = places.index(bounds[at])
         for place in (places[own - 1], places[own + 1]):

@@ -277,7 +277,6 @@ def _asked(request: Resolved) -> dict[str, Any]:
 
 
 def _claim(request: Resolved, staging: Staging) -> str:
-    """Return the claim of a plan in stages: the plans that it is optimal among."""
     bounds = _claim_of_ends(request, staging)
     if not any(map(_cut, staging.stages)):
         return f"{bounds}, not cut"
@@ -290,7 +289,6 @@ def _claim(request: Resolved, staging: Staging) -> str:
 
 
 def _claim_of_ends(request: Resolved, staging: Staging) -> str:
-    """Return the claim of where stages end."""
     orders = request.heterogeneous is not None and not request.outside
     found = "of both orders of the device groups the faster: " * orders
     if request.starts:
@@ -323,7 +321,6 @@ def _replicated(span: CutSpan, outside: int) -> bool:
 
 
 def _cut(span: CutSpan) -> bool:
-    """Return whether the layers of a stage are cut."""
     return isinstance(span.node, Branching) or bool(span.lanes[0].setting.array)
 
 

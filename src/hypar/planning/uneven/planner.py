@@ -165,7 +165,6 @@ class Planner:
         return self._priced(made, below)
 
     def _states(self, branch: Branching) -> Sequence[State | None]:
-        """Return the state below the split of each group; None by ``paper``."""
         if self.cost.convention == PAPER:
             return [None] * len(branch.groups)
         return self.split_of(branch).entered.crossing(branch.graph, branch.taken)[-1]

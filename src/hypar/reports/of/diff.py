@@ -155,7 +155,6 @@ def _compared(change: Change, after: Plan, label: str = "") -> dict[str, Any]:
 
 
 def _percent(old: float, new: float) -> str:
-    """Return by how much a number differs, as ``-2.1%``; empty where it was 0."""
     change = new / old - 1 if old else 0.0
     if abs(change) >= 10:
         return f"{new / old:,.0f}x"
