@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
@@ -105,6 +106,12 @@ def test_the_cost_of_any_choices_is_their_volume(data: st.DataObject, levels: in
     plan = plan_model(residual(), levels=levels, space="all", pins=pins)
     assert plan.cost.value == pytest.approx(float(oracle.volume(residual(), chosen(plan))), rel=1e-12)
     assert plan.cost.value == pytest.approx(sum(sum(split.costs.values()) for split in plan.splits))
+
+
+def test_a_plan_leaves_the_search_for_garbage_as_it_was() -> None:
+    before = gc.get_threshold()
+    plan_model("lenet-c", levels=1)
+    assert gc.get_threshold() == before
 
 
 def test_four_way_levels_receive_three_quarters() -> None:
