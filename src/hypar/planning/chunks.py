@@ -101,7 +101,7 @@ def run_chunked(work: StepWork, asked: Chunks | None = None) -> Ran:
 
     Raises ``HardwareError`` if an array does not fit its machine.
     """
-    plain = work.run()
+    plain = work.plain
     if asked is None:
         return Ran(work, plain)
     layers, count = plain.exchanging, len(plain.exchanging)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property
 from itertools import chain
 from typing import NamedTuple, Self
 
@@ -224,7 +224,11 @@ class StepWork:
         """The layers of all stages."""
         return tuple(layer for stage in self.stages for layer in stage.lanes[0].graph.layers)
 
-    @lru_cache(maxsize=2)  # noqa: B019 (a step that was tried last is taken, or scored)
+    @cached_property
+    def plain(self) -> Step:
+        """The step in which each layer exchanges its gradients alone."""
+        return self.run()
+
     def run(self, chunks: Buckets | None = None) -> Step:
         """Lower the step to tasks and run them; the layers of a chunk, all of one stage, exchange their gradients together.
 
