@@ -144,6 +144,7 @@ def every(case: str, folder: Path) -> list[tuple[float, float, Configuration]]:
     runs, found = runs_of(case, folder), []
     for own in configurations(runs):
         runs.run.cache_clear()
+        runs.staged.cache_clear()
         ran = runs.tried(own.choices(runs), own.way)
         found.append((ran.seconds, ran.held, own) if ran else (math.inf, math.inf, own))
     return sorted(found)
