@@ -109,9 +109,10 @@ def asked_of(case: str, memory: int | None = None) -> dict[str, Any]:
     """Return what is asked for, of a machine with as many nodes as the array."""
     asked = {**CASES[case][1]}
     nodes = math.prod(asked["array"]) // 8
-    changes = {} if nodes <= 8 else {"interconnect.0.devices": nodes}
+    changes: dict[str, Any] = {} if nodes <= 8 else {"interconnect.0.devices": nodes}
+    changes |= {} if memory is None else {"memory.capacity": f"{memory} GB"}
     asked["hardware"] = load_machine(asked["hardware"], changes)
-    return {**ASKED, **asked} | ({} if memory is None else {"device_memory": f"{memory} GB"})
+    return {**ASKED, **asked}
 
 
 @lru_cache(maxsize=1)
