@@ -16,7 +16,7 @@ from hypar.network.graph import load_model
 from hypar.plan.plan import read_plan
 from hypar.planning.planner import plan_model
 from hypar.registry import data_folder
-from hypar.reports.report import AT_REST, CLOSEST, read_reported, report_page
+from hypar.reports.report import AT_REST, CLOSEST, compared, read_reported, report_page
 from hypar.reports.words import parts_of
 from hypar.sharding.dims import WORDS
 from hypar.units import format_bytes, format_seconds
@@ -117,6 +117,17 @@ def test_the_strategies_have_the_plan_among_them(written: tuple[Path, str]) -> N
     strategies = written[1].partition('id="strategies"')[2].partition("</table>")[0]
     names = re.findall(r"<tr[^>]*><th[^>]*>([^<]*)</th>", strategies)
     assert len(names) == len({*names})
+
+
+def test_strategies_train_as_the_plan_does(tmp_path: Path) -> None:
+    asked: dict[str, Any] = {"hardware": "h100-8x", "levels": 1, "optimizer": "adam", "precision": "bf16"}
+    asked |= {"zero": 1, "microbatches": 2, "batch": 8}
+    plan_model("lenet-c", **asked).write(tmp_path / "plan.json")
+    alone = plan_model("lenet-c", strategy="dp", **asked).score
+    found = compared(read_reported(tmp_path / "plan.json")).scores["dp"]
+    assert found
+    assert alone
+    assert (found.time_s, found.memory_bytes) == (alone.time_s, alone.memory_bytes)
 
 
 def test_the_command_leads_to_the_plan_again(

@@ -68,7 +68,6 @@ def _stored(plan: Any, output: str, model: str, inputs: tuple[str, ...], **used:
 
 
 def _show(plan: Any, why: Any, *, full: bool, as_json: bool) -> None:
-    """Print a plan, with its reasons if asked to; those for a layer stand first."""
     origin, of = use("plan.records:origin_of")(plan), "reports.of.plan:"
     if as_json:
         both = why and {"plan": plan.to_data(), "explanation": use(f"{of}explanation_data")(why)}

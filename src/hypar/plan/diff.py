@@ -182,7 +182,6 @@ def _change(place: Place, old: Any, new: Any) -> Change:
 
 
 def _worded(what: str, value: Any) -> str | int | float:
-    """Return a value in few words, a number unchanged."""
     if what == "chunks" and value:
         return ChunksRecord(asked=value[0], layers=value[1], alone_s=0).words
     match value:

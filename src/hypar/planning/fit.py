@@ -275,10 +275,9 @@ def ways_of(request: Resolved, graph: LayerGraph) -> Iterator[Way]:
 
 def _in_turn(way: Way, batch: int, layers: int) -> bool:
     schedule = INTERLEAVED if way.parts > 1 else "1f1b"
-    try:
+    with suppress(OptionError):
         return bool(checked_microbatches(way.microbatches, schedule, batch, way.stages, layers))
-    except OptionError:
-        return False
+    return False
 
 
 def _pattern(name: str) -> str:
@@ -361,7 +360,8 @@ def _wider(request: Resolved, graph: LayerGraph) -> str:
             most = math.prod(own.array)
             if ran is not None:
                 took = f"{format_seconds(ran.seconds)} a step with {pair.way.words}"
-                return f"{TRAINED_BY} of the least memory; {most:,} devices would fit: {took}"
+                who = f"{most:,} devices" if factor > 1 else "trained as nothing holds, the same devices"
+                return f"{TRAINED_BY} of the least memory; {who} would fit: {took}"
     return f"{TRAINED_BY} of the least memory; {f'not even {most:,} devices would fit' if most else 'the machine has no more devices'}"
 
 

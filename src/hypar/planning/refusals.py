@@ -135,7 +135,6 @@ def require_together(request: Request, own: Resolved) -> None:
 
 
 def _words(request: Request, own: Resolved) -> dict[str, str]:
-    """Return the words for the fields of a message."""
     layer, at, rest = _pin(own).partition("@")
     return {
         "convention": repr(request.convention),

@@ -114,7 +114,6 @@ def _asked(title: str, make: Callable[[], Document]) -> Section:
 
 
 def _step(rows: StepRows, notes: Mapping[str, Note]) -> Iterator[Section]:
-    """Yield what the step spends, when it does what, and what it holds."""
     score = rows.ran.score
     work = score.critical if score.overlapped_s or score.groups else score.time
     energy = steps.shares_table("Energy of a step by place", "energy", score.energy or {})
@@ -142,6 +141,7 @@ def compared(found: Reported) -> Comparison:
     weight, optimizer = plan.cost.parameters.get("inter_weight"), "sgd" if score is None else score.optimizer
     asked: dict[str, Any] = {"batch": plan.model.batch, "inter_weight": weight, "optimizer": optimizer}
     asked |= {"hardware": made.machine, "array": _array(plan, made.machine)}
+    asked |= plan.training.model_dump(exclude_defaults=True)
     rows = compare_strategies(made.network, convention=convention, **asked)
     costs = tuple(split.cost for split in plan.summed)
     if convention is not None and not plan.staged:
@@ -177,7 +177,6 @@ def _why(plan: Plan) -> Document:
 
 
 def _assumed(machine: Machine | None) -> Note:
-    """Return how many of the numbers below the answer are assumed."""
     if machine is None:
         return NOT_RUN
     sources = [str(own["source"]) for own in machine_numbers(machine)]

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from hypar.studies.step import StepRows, StepTask
 
 
-def headed(name: str, score: Score, base: Score | None = None) -> str:
+def headed(name: str, score: Score, base: Score | None = None, zero: int = 0) -> str:
     """Return the answer in a line: a step's time on a network, empty if it is not known, its fit, and a comparison with dp's score."""
     where = words.on_machine(score)
     subject = f"{name} {where}" if name else where.removeprefix("on ")
     parts = [f"{format_seconds(score.time_s)} a step", words.fit(score)]
     if base is not None:
-        parts.append(faster_than("dp", base.time_s, score.time_s))
+        parts.append(faster_than(f"dp with ZeRO {zero}" if zero else "dp", base.time_s, score.time_s))
         parts += ["which does not fit" + " either" * (not score.fits)] * (not base.fits)
     return f"{subject}: {', '.join(filter(None, parts))}"
 

@@ -128,7 +128,6 @@ def record_of(
 
 
 def _compute(ops: Sequence[Op]) -> int:
-    """Return the place of the first computation among some ops."""
     return next(at for at, op in enumerate(ops) if op.kind == "compute")
 
 

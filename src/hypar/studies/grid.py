@@ -343,7 +343,6 @@ def sweep_model(
 
 
 def _values(given: Any) -> tuple[Any, ...]:
-    """Return the distinct values of an axis; a single value is an axis of one."""
     several = isinstance(given, Iterable) and not isinstance(given, str | dict)
     found: dict[str, Any] = {}
     for value in given if several else [given]:

@@ -97,16 +97,20 @@ def _over_all(plan: Plan, request: Resolved) -> Resolved:
 
 
 def _faster(plan: Plan, scores: Mapping[str, Score]) -> Iterator[Note]:
-    """Yield the gain of the fastest baseline that fits as well as the plan, if it is faster than the plan."""
+    """Yield the gain of the fastest baseline that fits, if it is faster than the plan, and what else may fit."""
     if plan.score is None:
         return
-    now, fits = plan.score.time_s, plan.score.fits
-    times = {name: score.time_s for name, score in scores.items() if score.fits or not fits}
+    now = plan.score.time_s
+    times = {name: score.time_s for name, score in scores.items() if score.fits}
     name = min(times, key=times.__getitem__, default="")
     if name and times[name] < now * (1 - LEAST_SHOWN):
         where = " over the same devices without stages" + " and pins" * bool(plan.pins) if plan.staged else ""
         both = f"{format_seconds(times[name])} against {format_seconds(now)} a step"
         yield Note("faster", f"{name}{where}: {both}, {1 - times[name] / now:.2%} less")
+    if not plan.score.fits and plan.strategy != "fit" and not plan.heterogeneous:
+        yield Note(
+            "fits", "--strategy fit seeks what fits: by ZeRO, recompute, microbatches, stages and other cuts"
+        )
 
 
 def _too_fine(plan: Plan, graph: LayerGraph) -> Iterator[Note]:

@@ -342,7 +342,6 @@ class SplitSearch:
         return replace(self, place=replace(self.place, groups=groups))
 
     def _cheapest(self, tried: Iterable[Branching], found: Branching | None = None) -> Branching | None:
-        """Return the decision with the cheapest subtree; ties go to the first."""
         for one in tried:
             whole = len(one.below) == len(one.machine.groups)
             found = one if one.beats(found) and (whole or not self.planner.in_stage) else found

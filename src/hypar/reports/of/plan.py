@@ -70,7 +70,7 @@ def plan_document(plan: Plan, *, full: bool = False, costs: bool = False) -> Doc
     cost = f"{plan.model.name}: {plan.cost.name} {amount(plan.cost.value, plan.cost.unit)} a step"
     beyond = ", in more shards than elements" * any(note.label == "shards" for note in said)
     return Document(
-        title=(cost if score is None else steps.headed(plan.model.name, score, base)) + beyond,
+        title=(cost if score is None else steps.headed(plan.model.name, score, base, plan.zero)) + beyond,
         about=f"strategy {plan.strategy}, {words.asked(plan)}",
         tone=words.tone_of(score),
         parts=(
