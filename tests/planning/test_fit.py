@@ -93,6 +93,17 @@ def test_a_single_stage_that_is_asked_for_is_held() -> None:
         assert {way.stages for way in ways_of(request, network.with_batch(16))} == tried
 
 
+def test_stages_that_are_asked_for_are_held_and_how_they_train_is_chosen() -> None:
+    asked = ASKED | {"array": ("s2", 2), "device_memory": "4 GB"}
+    found = plan_model("gpt2", **asked)
+    assert found.stages
+    assert (len(found.stages.stages), found.array) == (2, [2])
+    assert known(found.score).fits
+    for zero, microbatches in product((0, 1), (8, 16)):
+        alone = plan_model("gpt2", zero=zero, microbatches=microbatches, schedule="1f1b", **asked)
+        assert known(alone.score).time_s >= known(found.score).time_s
+
+
 @pytest.mark.parametrize(
     "own", [{"cost": "volume"}, {"pins": ["h.0.q@H1=batch"]}, {"batch": 1}, {"device_memory": "1 KB"}]
 )

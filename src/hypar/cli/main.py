@@ -72,7 +72,6 @@ def _one_line() -> Iterator[None]:
 
 
 def _in_place_of(command: str, words: list[str]) -> str:
-    """Return what to type in place of a command that is no more."""
     begin, options = GONE[command]
     typed = shlex.join(word for word in words if word not in {"-h", "--help"})
     for pattern, now in REWORDED.items():

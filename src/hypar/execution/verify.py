@@ -135,7 +135,6 @@ def alone(graph: LayerGraph) -> Program:
 def _errors(
     devices: Devices, parameters: Parameters, whole: Mapping[str, Array], loss: float
 ) -> dict[str, float]:
-    """Return the largest relative error of each trained tensor on any device."""
     found, largest = {}, max([loss, *(float(np.abs(own).max()) for own in whole.values())])
     for update, (name, gradient) in zip(devices.program.updates, devices.gradients.items(), strict=True):
         rest, held = (mask(own) for own in (update.rest or update.holding, update.holding))

@@ -144,7 +144,6 @@ def _section(place: Place) -> Place:
 
 
 def _kind(place: Place) -> Place:
-    """Return the pattern of a place."""
     kind = tuple(key if isinstance(key, str) else "*" for key in place)
     return next((one for one in ((*kind[:-1], "*"), kind) if one in PLACES), kind)
 

@@ -133,13 +133,15 @@ class Runs:
         ``ways`` are those that it leaves open, ``pairs`` are estimated, ``fitting`` the seconds of ways of training that were run and fit.
         """
         request.machines[0].links(request.array)  # which refuses an array that it has not
+        if isinstance(request.stages, int):
+            request = request.over((request.stages, *request.array))
         own, devices = _blocks(request, graph), math.prod(request.array)
         self.whole, self.graph = request, graph
         few = (stages for stages in (1, *STAGES) if devices // stages <= MOST_INSIDE)
-        self.least = next(few, 1) if own and "stages" in request.free else 1
+        self.least = int(request.stages or (next(few, 1) if own and "stages" in request.free else 1))
         self.pairs: list[Pair] = []
         self.fitting: dict[Way, float] = {}
-        self.request = request.over(_inside(request.array, self.least))
+        self.request = replace(request, stages=None).over(_inside(request.array, self.least))
         self.question: Question = ask(self.request, graph)
         self.run, self.staged, self.held = cache(self._run), cache(self._staged), cache(self._held)
         self.starts, self.uneven = cache(self._starts), cache(self._uneven)
@@ -153,10 +155,9 @@ class Runs:
 
     def allows(self, microbatches: int) -> bool:
         """Return whether pins have a choice in each of some microbatches."""
+        own = self.of(USUAL._replace(microbatches=microbatches))
         with suppress(InputError):
-            return not self.whole.pins or bool(
-                ask(self.of(USUAL._replace(microbatches=microbatches)), self.graph)
-            )
+            return not self.whole.pins or bool(ask(own, self.graph))
         return False
 
     def of(self, way: Way, choices: Choices = ()) -> Resolved:
@@ -235,7 +236,6 @@ class Runs:
         return max(sum(each[stage::stages]) for stage in range(stages)) * stages / max(1, self.done[-1])
 
     def _held(self, choices: Choices) -> Held:
-        """Return what a plan saves, and how long its step takes."""
         samples = max(degrees(own, (BATCH,))[0] for own in choices)
         saved = {what: max(1.0, self.bytes(choices, Prices(saved=1.0), 0, what)) for what in RECOMPUTED}
         ran = self.run(choices, USUAL)
@@ -262,8 +262,8 @@ def ways_of(request: Resolved, graph: LayerGraph) -> Iterator[Way]:
         range(GATHERED + 1) if "zero" in free else (request.zero,),
         again if "recompute" in free else (request.recompute,),
         parts if "microbatches" in free else (request.microbatches or 1,),
-        (1, *STAGES) if "stages" in free else (1,),
-        PARTS,
+        (1, *STAGES) if "stages" in free else (int(request.stages or 1),),
+        PARTS if "parts" in free else (request.parts or 1,),
     )
     blocks, devices = _blocks(request, graph), math.prod(request.array)
     for way in starmap(Way, every):
@@ -328,6 +328,8 @@ def trained(request: Resolved, graph: LayerGraph) -> tuple[Resolved, str]:
 
 def _searched(request: Resolved, graph: LayerGraph) -> Iterator[tuple[Resolved, str]]:
     runs = Runs(request, graph)
+    if not runs.ways:
+        return
     if leanest := [own for own in runs.ways if own.stages == runs.least == 1]:
         most = max(1, graph.batch // math.prod(request.array))
         leanest = [own for own in leanest if own.microbatches <= most] or leanest
@@ -335,7 +337,8 @@ def _searched(request: Resolved, graph: LayerGraph) -> Iterator[tuple[Resolved, 
     for found in _found(runs):
         pair, ran = found
         yield runs.of(*pair[1:]), ""
-    yield runs.of(*pair[1:]), _wider(request, graph) if ran is None else _others(runs, pair.way)
+    wider = ran is None and request.stages is None
+    yield runs.of(*pair[1:]), _wider(request, graph) if wider else _others(runs, pair.way)
 
 
 def _others(runs: Runs, taken: Way) -> str:

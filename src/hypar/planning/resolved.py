@@ -47,7 +47,7 @@ TASKS = 10
 FIXED = ("dp", "owt")
 """Strategies that decide without a search: what practitioners do by default."""
 
-TRAINED = ("zero", "recompute", "microbatches", "stages")
+TRAINED = ("zero", "recompute", "microbatches", "stages", "parts")
 """How a step trains, as far as a search may choose it."""
 
 BASELINES = (*FIXED, "hypar", "accpar")
@@ -257,7 +257,10 @@ def drafted(request: Request) -> Resolved:
     convention, of_step = counted if follows(cost) else (PAPER, PAPER)
     timed = request.hardware is not None and (cost == "time" or request.refine)
     zero = load_strategy(strategy).zero
-    open_ = zero is None and timed and cost == "time" and not (staged or plain.heterogeneous)
+    # Ends of stages, replicas of all, or no levels inside leave how a step trains as it is asked for.
+    whole = staged and bool(count == BEST or starts or outside or request.balance or not ways)
+    open_ = zero is None and timed and cost == "time" and not (whole or plain.heterogeneous)
+    held = {*given, *["stages"] * staged, *["parts"] * bool(request.schedule)}
     return replace(
         plain,
         cost=cost,
@@ -267,7 +270,7 @@ def drafted(request: Request) -> Resolved:
         counted=of_step,
         baselines=BASELINES if timed else (),
         zero=((zero or 0) if request.hardware else 0) if request.zero is None else request.zero,
-        free=frozenset(name for name in TRAINED if open_ and name not in given),
+        free=frozenset({*TRAINED} - held if open_ else ()),
         beyond_space=request.strategy is None and request.space is None and cost == "time",
     )
 

@@ -421,7 +421,6 @@ class _Ask:
         return Run.of(chosen, plan, machine)
 
     def _nodes(self, chosen: Chosen) -> Resolved:
-        """Return an array and its stages, each of which has an array of its own."""
         names, both = ("stages", "starts", "parts", "schedule", "levels", "array"), {**self.asked, **chosen}
         return drafted(Request(**{name: both[name] for name in names if name in both}))
 
