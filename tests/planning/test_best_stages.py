@@ -137,7 +137,7 @@ def test_equal_blocks_with_equal_pins_are_planned_once() -> None:
     pins = [f"{layer.name}=dp" for layer in graph.contracted.layers]
 
     def kinds(*pins: str) -> int:
-        plan = plan_model(graph, hardware=HMC, stages=2, levels=1, pins=pins)
+        plan = plan_model(graph, hardware=HMC, stages=2, levels=1, pins=pins, strategy="hypar")
         return len({*spans_of(Resolved.of(plan, HMC), graph, [None, None], 2)[0].kinds})
 
     assert kinds(*pins) == kinds()

@@ -99,6 +99,8 @@ def test_stages_that_are_asked_for_are_held_and_how_they_train_is_chosen() -> No
     assert found.stages
     assert (len(found.stages.stages), found.array) == (2, [2])
     assert known(found.score).fits
+    pinned = plan_model("gpt2", pins=["h.3.up@H1=batch", "h.4.up=out_ff"], **asked)
+    assert [pinned.dims(f"h.{block}.up") for block in (3, 4)] == [("batch",), ("out_ff",)]
     for zero, microbatches in product((0, 1), (8, 16)):
         alone = plan_model("gpt2", zero=zero, microbatches=microbatches, schedule="1f1b", **asked)
         assert known(alone.score).time_s >= known(found.score).time_s

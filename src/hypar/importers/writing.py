@@ -244,7 +244,6 @@ class _Writer:
 
 
 def _free(name: str, taken: Collection[str]) -> str:
-    """Return a name, with a number behind it where it is taken."""
     names = (name if number == 1 else f"{name}_{number}" for number in count(1))
     return next(free for free in names if free not in taken)
 

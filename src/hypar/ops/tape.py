@@ -232,6 +232,5 @@ def aligned(own: Dims, array: Array, dims: Dims) -> Array:
 
 
 def _turned(array: Array, order: Sequence[int]) -> Array:
-    """Return an array with its last axes in another order."""
     front = array.ndim - len(order)
     return array.transpose(*range(front), *(front + at for at in order))

@@ -149,7 +149,6 @@ def _kind(place: Place) -> Place:
 
 
 def _named(place: Place) -> tuple[int, str]:
-    """Return the rank and the name of the entry at a place."""
     if _kind(place) in PLACES:
         return PLACES[_kind(place)]
     if place[0] == "splits" and len(place) > 1:

@@ -167,12 +167,16 @@ class Runs:
         if way.stages > 1:
             inside = _inside(self.whole.array, way.stages)
             own |= {"stages": way.stages, "arrays": self.whole.over(inside).arrays, "proposed": ()}
-            # The choices have what pins ask for.
+            shift = len(self.request.array) - len(inside)
+            held = [
+                pin if pin.level is None else replace(pin, level=pin.level - shift)
+                for pin in self.question.pins
+            ]
             own["pins"] = tuple(
                 f"{name}@H{level}={choice.text(ways) or 'rep'}"
                 for name, each in self.alike(choices, inside).items()
                 for level, (choice, ways) in enumerate(zip(each, inside, strict=True), start=1)
-            )
+            ) + tuple([str(pin) for pin in held if (pin.level or 0) >= 0])
         if way.parts > 1:
             own |= {"parts": way.parts, "schedule": INTERLEAVED}
         return replace(self.request, **own)

@@ -186,7 +186,6 @@ def _table(table: Table) -> Markup:
 
 
 def _head(own: Column) -> Content:
-    """Return a head, that of bars as the legend of their parts."""
     if own.unit != "bar" or not own.title:
         return own.title
     kinds = zip(KINDS, own.title.split(", "), strict=False)

@@ -391,7 +391,6 @@ def _promising(least: Sequence[Costs], known: float) -> list[Indices]:
 
 
 def _shared(nodes: Sequence[Costs], kept: Sequence[Indices]) -> list[Indices]:
-    """Return selections, equal ones of equal nodes as one object."""
     found: dict[object, Indices] = {}
     return [found.setdefault((id(costs), own.tobytes()), own) for costs, own in zip(nodes, kept, strict=True)]
 
