@@ -367,7 +367,7 @@ def _wider(request: Resolved, graph: LayerGraph) -> str:
             most = math.prod(own.array)
             if ran is not None:
                 took = f"{format_seconds(ran.seconds)} a step with {pair.way.words}"
-                who = f"{most:,} devices" if factor > 1 else "trained as nothing holds, the same devices"
+                who = f"{most:,} devices" if factor > 1 else "with nothing held the same devices"
                 return f"{TRAINED_BY} of the least memory; {who} would fit: {took}"
     return f"{TRAINED_BY} of the least memory; {f'not even {most:,} devices would fit' if most else 'the machine has no more devices'}"
 
