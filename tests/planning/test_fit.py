@@ -118,6 +118,13 @@ def test_a_claim_says_that_the_search_was_cut_short() -> None:
     assert "how it trains: searched until its time was over" in plan.claim
 
 
+@pytest.mark.parametrize("held", [{"zero": 0}, {"recompute": "none"}])
+def test_what_would_fit_is_said_of_what_does_not_alone(held: dict[str, Any]) -> None:
+    plan = plan_model("gpt2", strategy="fit", device_memory="1.3 GB", **held, **ASKED)
+    said = "with nothing held the same devices would fit" in plan.claim
+    assert said is not known(plan.score).fits
+
+
 def test_without_a_machine_nothing_is_chosen_of_how_a_step_trains() -> None:
     found = plan_model("lenet-c", strategy="fit", levels=2)
     assert (found.training, found.cost.name) == (TrainingRecord(), "volume")

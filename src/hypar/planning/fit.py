@@ -66,7 +66,8 @@ MARGIN = 1.1
 """Part of the memory up to which a plan may fit by an estimate."""
 
 TRAINED_BY = "\nhow it trains:"
-"""Begins what a claim says of ways of training."""
+LEAST = f"{TRAINED_BY} of the least memory"
+"""Begin what a claim says of ways of training, and of the one that is searched on from where none that was run fits."""
 
 NAMED, MORE = 3, (2, 4, 8)
 """Other ways of training that are named, and times the devices that are tried where nothing fits."""
@@ -368,8 +369,8 @@ def _wider(request: Resolved, graph: LayerGraph) -> str:
             if ran is not None:
                 took = f"{format_seconds(ran.seconds)} a step with {pair.way.words}"
                 who = f"{most:,} devices" if factor > 1 else "with nothing held the same devices"
-                return f"{TRAINED_BY} of the least memory; {who} would fit: {took}"
-    return f"{TRAINED_BY} of the least memory; {f'not even {most:,} devices would fit' if most else 'the machine has no more devices'}"
+                return f"{LEAST}; {who} would fit: {took}"
+    return f"{LEAST}; {f'not even {most:,} devices would fit' if most else 'the machine has no more devices'}"
 
 
 def _found(runs: Runs) -> Iterator[tuple[Pair, Ran | None]]:

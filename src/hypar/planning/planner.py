@@ -141,11 +141,13 @@ def follow(request: Resolved, graph: LayerGraph) -> Plan:
 
 def _decided(request: Resolved, graph: LayerGraph) -> Plan:
     if request.free:
-        from hypar.planning.fit import trained  # noqa: PLC0415 (only where the search chooses how a step trains)
+        from hypar.planning.fit import LEAST, trained  # noqa: PLC0415 (only where the search chooses how a step trains)
 
         request, others = trained(request, graph)
         plan = _decided(request, graph)
-        return plan.model_copy(update={"claim": plan.claim + others})
+        # The search may find what fits where none of the ways did that were run.
+        found = plan.score is not None and plan.score.fits and others.startswith(LEAST)
+        return plan.model_copy(update={"claim": plan.claim + (LEAST if found else others)})
     if request.stages is not None:
         from hypar.planning.stages.planner import decided_stages  # noqa: PLC0415 (only where they are asked for)
 
