@@ -140,6 +140,7 @@ def test_where_no_table_fits_nothing_is_chosen_anew() -> None:
     assert {one.replanned for one in layer.alternatives} == {None}
 
 
+@pytest.mark.usefixtures("folder")
 def test_the_command_prints_tables_or_json() -> None:
     asked = ("plan", "lenet-c", "--array", "4", "--strategy", "deepa", "--hardware", "p100-4x4")
     text = output(*asked, "--explain", "pool2")
