@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hypar.errors import ModelError
 from hypar.execution.exchange import add, copy, mask, reduced
@@ -22,6 +23,7 @@ from hypar.ops.base import Op
 from hypar.ops.nest import Nest
 from hypar.ops.run import Arrays, Piece, Run, uniform
 from hypar.ops.tape import Array, Unlike, aligned, selection
+from hypar.program.fragments import filled
 from hypar.program.lowering import Compute, Move, Program, Step, Update
 from hypar.sharding.layout import Numbers
 
@@ -198,11 +200,23 @@ def _note(devices: Devices, step: Step) -> None:
     for name in _arrays(step)[1]:
         if name not in devices.elements:
             there = ~np.isnan(devices.values[name])
-            count = there.reshape(len(there), -1).sum(axis=1)
             if isinstance(step, Compute):
                 sizes = [0 if piece is None else math.prod(map(len, piece.values())) for piece in step.pieces]
-                count = np.array(sizes) if step.kind == "error" else np.where(sizes, count, 0)
+                there[np.equal(sizes, 0)] = False
+                count = np.array(sizes) if step.kind == "error" else _dense(there)
+            else:
+                count = there.reshape(len(there), -1).sum(axis=1)
             devices.elements[name] = count
+
+
+def _dense(there: NDArray[np.bool_]) -> Numbers:
+    """Return the elements that each device has, with those that none reads between them, or beside all that are read, zeros in frameworks."""
+    if there.any(axis=0).all():
+        return np.asarray(there.reshape(len(there), -1).sum(axis=1))
+    others = [tuple({*range(1, there.ndim)} - {axis}) for axis in range(1, there.ndim)]
+    each = [np.asarray(there.any(axis=own)) for own in others]
+    counts = [filled(own, np.asarray(own.any(axis=0))).sum(axis=1) for own in each]
+    return np.asarray(np.prod(counts, axis=0))
 
 
 def _do(devices: Devices, step: Step, number: int, *, drop: bool) -> None:

@@ -143,7 +143,7 @@ class Fragment:
         """What each device needs of each input as frameworks hold it: with what no window reads between what one reads, or at an end."""
         each = zip(self.needs, _reads_of(self.nest), strict=False)
         return tuple(
-            need if all(read.all() for read in reads) else held_by(tuple(map(_filled, need.members, reads)))
+            need if all(read.all() for read in reads) else held_by(tuple(map(filled, need.members, reads)))
             for need, reads in each
         )
 
@@ -387,7 +387,7 @@ def _reads_of(nest: Nest) -> tuple[tuple[Members, ...], ...]:
     return tuple(members(operand, dims) for operand in nest.inputs)
 
 
-def _filled(own: Members, read: Members) -> Members:
+def filled(own: Members, read: Members) -> Members:
     """Return the indices from the first to the last that each device reads; all where it reads all that is read at all."""
     before, behind = (np.logical_or.accumulate(each, axis=-1) for each in (own, own[..., ::-1]))
     return np.asarray((before & behind[..., ::-1]) | (own == read).all(axis=-1, keepdims=True))
