@@ -27,7 +27,7 @@ from tests.machine.test_load import at, read
 from tests.machine.test_load import numbers as found
 
 TIME = {
-    **dict.fromkeys(("peak", "fp32_peak", "rows", "columns", "frequency", "buffer_words_per_cycle", "bandwidth", "link_bandwidth"), -1),
+    **dict.fromkeys(("peak", "fp32_peak", "fp8_peak", "attention_efficiency", "rows", "columns", "frequency", "buffer_words_per_cycle", "bandwidth", "link_bandwidth"), -1),
     **dict.fromkeys(("total_bandwidth", "units_per_device", "efficiency", "devices", "ports"), -1),
     **dict.fromkeys(("half_efficiency_flop", "latency"), +1),
 }  # fmt: skip
@@ -84,7 +84,10 @@ LARGE_BATCH = 2**20
 """A mini-batch of which computation takes most of the time, on however many devices."""
 
 
-ALIKE = ("hmc-physical", "tetris-2d", "tpu-v3")
+OF_TRANSFORMERS = {"compute.fp8_peak": "fp8", "attention_efficiency": None}
+"""Numbers that only a transformer's step depends on, with its precision."""
+
+ALIKE = ("hmc-physical", "tetris-2d", "tpu-v3", "tpu-v5p", "b200-hgx", "gb200-nvl72")
 """Machines of the kind of another, all of whose numbers the slow run changes."""
 
 
@@ -103,7 +106,7 @@ class Case(NamedTuple):
             number, unit = re.fullmatch(r"([0-9.e+-]+)\s*(\S+)", self.value).groups()  # type: ignore[union-attr]
             written = f"{float(number) * factor!r} {unit}"
         else:
-            most = 1.0 if self.key == "efficiency" else math.inf
+            most = 1.0 if self.key.endswith("efficiency") else math.inf
             least = 1 if isinstance(self.value, int) else 0.0
             written = f"{max(least, min(most, type(self.value)(self.value * factor)))!r}"
         return dict([parse_change(f"{self.key}={written}")])
@@ -138,26 +141,28 @@ def network(name: str, batch: int) -> LayerGraph:
     return load_model(name, batch=batch).with_fields({}, dtype=FORMATS.get(name, "float32"))
 
 
-def scored(machine: Machine, name: str, batch: int) -> Outcome:
+def scored(machine: Machine, name: str, batch: int, precision: str | None = None) -> Outcome:
     """Score a network, cut in the batch on all devices of a machine."""
-    ran = run_plan(plan_for(machine, name, batch), hardware=machine, model=network(name, batch))
+    plan = plan_for(machine, name, batch, precision)
+    ran = run_plan(plan, hardware=machine, model=network(name, batch))
     return Outcome(ran.score.time_s, (ran.score.energy_j or 0.0) + sum(map(at_rest, ran.lanes)))
 
 
-def plan_for(machine: Machine, name: str, batch: int) -> Plan:
+def plan_for(machine: Machine, name: str, batch: int, precision: str | None) -> Plan:
     """Return a plan made for the machine as it is shipped if it has as many devices."""
     shipped = load_machine(machine.name)
     made_for = shipped if shipped.num_devices == machine.num_devices else machine
-    key = made_for.digest, name, batch
+    key = made_for.digest, name, batch, precision
     if key not in PLANS:
         asked: dict[str, Any] = {"strategy": "dp", "array": primes(machine.num_devices)}
         asked = asked if asked["array"] else {"stages": 1, "levels": 0}
         asked = {"strategy": "accpar", "shares": "equal"} if machine.groups else asked
-        PLANS[key] = plan_model(network(name, batch), hardware=made_for, convention="paper", **asked)
+        asked |= {"convention": "paper", "precision": precision}
+        PLANS[key] = plan_model(network(name, batch), hardware=made_for, **asked)
     return PLANS[key]
 
 
-PLANS: dict[tuple[str, str, int], Plan] = {}
+PLANS: dict[tuple[str, str, int, str | None], Plan] = {}
 
 
 def at_rest(lane: Lane) -> float:
@@ -167,9 +172,11 @@ def at_rest(lane: Lane) -> float:
     return math.fsum(own["static"] for own in each)
 
 
-def outcomes(machine: Machine, devices: int, *, many: bool) -> list[Outcome]:
-    """Return the outcomes for a network of small layers and one of large layers, or for one of much computation."""
-    if many:
+def outcomes(machine: Machine, devices: int, kind: str) -> list[Outcome]:
+    """Return the outcomes for a network of small layers and one of large layers, or for one of much computation, or a transformer."""
+    if kind in OF_TRANSFORMERS:
+        return [scored(machine, "gpt2", 8 * devices, OF_TRANSFORMERS[kind])]
+    if kind == "devices":
         return [scored(machine, "sconv", LARGE_BATCH)]
     each = (8, 64) if devices > 1 else (8, 4)
     return [
@@ -178,17 +185,18 @@ def outcomes(machine: Machine, devices: int, *, many: bool) -> list[Outcome]:
 
 
 @cache
-def as_shipped(name: str, many: bool, beside: tuple[tuple[str, Any], ...]) -> list[Outcome]:
+def as_shipped(name: str, kind: str, beside: tuple[tuple[str, Any], ...]) -> list[Outcome]:
     machine = load_machine(name, dict(beside))
-    return outcomes(machine, machine.num_devices, many=many)
+    return outcomes(machine, machine.num_devices, kind)
 
 
 def moved(case: Case, factor: float) -> dict[str, list[int]]:
     """Return for time and energy whether it falls (-1), stays (0), or rises (1) with a change, for each network."""
-    beside, many = BESIDE.get(case[:2], {}), case.key.endswith("devices")
+    beside = BESIDE.get(case[:2], {})
+    kind = "devices" if case.key.endswith("devices") else case.key if case.key in OF_TRANSFORMERS else ""
     machine = load_machine(case.machine, case.change(factor) | beside)
-    changed = outcomes(machine, load_machine(case.machine).num_devices, many=many)
-    pairs = [*zip(changed, as_shipped(case.machine, many, tuple(beside.items())), strict=True)]
+    changed = outcomes(machine, load_machine(case.machine).num_devices, kind)
+    pairs = [*zip(changed, as_shipped(case.machine, kind, tuple(beside.items())), strict=True)]
     found: dict[str, list[int]] = {}
     for quantity in Outcome._fields:
         values = [(getattr(one, quantity), getattr(other, quantity)) for one, other in pairs]

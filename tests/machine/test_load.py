@@ -126,6 +126,7 @@ CHANGES: list[dict[str, Any]] = [
     {"overlap": "full"},
     {"bandwidth": "link"},
     {"efficiency": 0.5},
+    {"attention_efficiency": 0.5},
     {"units_per_device": 4},
     {"accesses_per_word_moved": 4},
     {"topology": "torus"},

@@ -108,6 +108,28 @@ def test_a_precision_is_that_of_the_machines_arithmetic() -> None:
     assert known(trained(graph, (2,)).score) == own["fp32"]
 
 
+def test_products_with_weights_run_at_the_peak_of_fp8() -> None:
+    machine = load_machine("h100-8x", {"compute.half_efficiency_flop": 0, "unweighted": "free"})
+    nests = {layer.name: layer.nest for layer in load_model("llama3-8b").contracted.layers}
+    for name, ratio in (("layers.0.q", 989.4 / 1978.9), ("layers.0.attention", 1.0)):
+        nest = nests[name]
+        one = (1,) * len(nest.counted)
+        byte, half = (machine.layer_time(nest, one, 2, own).seconds["forward"] for own in (1, 2))
+        assert byte / half == pytest.approx(ratio)
+
+
+def test_what_products_with_weights_alone_keep_is_in_fp8() -> None:
+    graph = mlp(2**10).with_fields({}, dtype="bfloat16")
+    half, byte = (
+        known(trained(graph, (2,), strategy="dp", precision=own).score).memory for own in ("bf16", "fp8")
+    )
+    # Of 512 samples on a device each of the two layers keeps the 16 features that it reads.
+    assert half["activations"] - byte["activations"] == 2 * 512 * 16
+    assert [half[name] for name in ("weights", "gradients", "optimizer")] == [
+        byte[name] for name in ("weights", "gradients", "optimizer")
+    ]
+
+
 @pytest.mark.parametrize("zero", [1, 2, 3])
 @pytest.mark.parametrize("array", ARRAYS, ids=str)
 @pytest.mark.parametrize("name", BLOCKS)

@@ -204,8 +204,10 @@ class Time(Cost):
         formats, zero = self.setting(level).formats, self.training.zero
         degrees = np.array([[own.degree(dim) for own in options] for dim in nest.counted], np.int64)
         whole, kept = formats.whole(0, self.optimizer), formats.whole(zero, self.optimizer)
-        each = self.prices.saved * formats.activation / self.training.microbatches
-        kinds = [("weight", self.prices.byte * kept), *((name, each * part) for name, part in saved)]
+        sizes = {"input": formats.operand} if formats.operand and nest.weight else {}
+        each = self.prices.saved / self.training.microbatches
+        saves = ((name, each * part * sizes.get(name, formats.activation)) for name, part in saved)
+        kinds = [("weight", self.prices.byte * kept), *saves]
         # What devices with the same piece of a weight share is as much on each device, whoever has it.
         shared = self.prices.byte * (whole - kept) * nest.elements("weight") / level.ways
         total = np.full(len(options), shared)

@@ -205,7 +205,7 @@ class Machine(Result):
         return 0.0 if memory is None else num_bytes / memory.bandwidth.value
 
     def layer_time(
-        self, nest: Nest, degrees: tuple[int, ...], element_bytes: int, layer: str = ""
+        self, nest: Nest, degrees: tuple[int, ...], element_bytes: int, operand: int = 0, layer: str = ""
     ) -> LayerTime:
         """Return the times of a layer's phases on one device.
 
@@ -213,21 +213,23 @@ class Machine(Result):
             nest: the whole layer.
             degrees: the degree of each of the dims that the layer counts, ``Nest.counted``.
             element_bytes: bytes of one element.
+            operand: bytes of what a product with a weight computes with; 0 for those of an element.
             layer: the layer's name, if its phases take the measured times; work and memory are the compute model's.
 
         Raises:
             ProfileError: the layer was not measured, or is not cut in the batch alone.
         """
-        time = _layer_time(self, nest, degrees, element_bytes)
+        time = _layer_time(self, nest, degrees, element_bytes, operand)
         if self.measured is None or not layer:
             return time
         cut = [dim for dim, degree in zip(nest.counted, degrees, strict=True) if degree > 1]
         return replace(time, seconds=self.measured.phases(layer, cut))
 
-    def timed(self, nest: Nest, degrees: Degrees, element_bytes: int) -> LayerTime:
+    def timed(self, nest: Nest, degrees: Degrees, element_bytes: int, operand: int = 0) -> LayerTime:
         """Return ``layer_time`` anew, for numbers or arrays of degrees if the compute model takes arrays."""
-        shape, compute = local_shape(nest, degrees), self.compute.of_format(element_bytes)
-        assumed = self.content.assumptions
+        shape, assumed = local_shape(nest, degrees), self.content.assumptions
+        compute = self.compute.of_format((operand if nest.weight else 0) or element_bytes)
+        efficiency = assumed.efficiency if nest.weight else assumed.attention_efficiency or assumed.efficiency
         units = assumed.units_per_device.value
         work = {phase: phase_work(nest, shape, phase, compute, units) for phase in PHASES}
         if not nest.sends and assumed.unweighted.value == "counted":
@@ -239,7 +241,7 @@ class Machine(Result):
         uneven = sum(fullest.values()) / sum(shape.words.values())
         seconds = {
             phase: slower(
-                slower(done.seconds / assumed.efficiency.value, done.buffer_seconds),
+                slower(done.seconds / efficiency.value, done.buffer_seconds),
                 self.memory_seconds(done.accesses["memory"] * uneven * element_bytes),
             )
             for phase, done in work.items()
@@ -345,7 +347,7 @@ def _of_stage(machine: Machine, outside: int, ways: int) -> Machine:
 _UNITS = {
     "device.energy.static": "W", "device.buffer": "B", "bandwidth": "B/s", "link_bandwidth": "B/s", "total_bandwidth": "B/s",
     "capacity": "B", "reserve": "B", "word": "B", "frequency": "Hz", "latency": "s", "peak": "FLOP/s", "fp32_peak": "FLOP/s",
-    "half_efficiency_flop": "FLOP",
+    "fp8_peak": "FLOP/s", "half_efficiency_flop": "FLOP",
 }  # fmt: skip
 """Units of the numbers in hardware files, by their place or the last word of it; energies are in joules."""
 

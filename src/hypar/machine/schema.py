@@ -122,6 +122,7 @@ class Assumptions(Record):
 
     units_per_device: Sourced[Count] = Sourced(value=1, source="one unit a device")
     efficiency: Sourced[Part] = Sourced(value=1.0, source="as the compute model says")
+    attention_efficiency: Sourced[Part] | None = None
     duplex: Sourced[Literal["full", "half"]] = Sourced(value="full", source="links of two directions")
     bandwidth: Sourced[Literal["link", "total"]] = Sourced(value="link", source="each link has its own")
     accesses_per_word_moved: Sourced[Annotated[float, AsNumber, Field(ge=0, le=100)]] = Sourced(

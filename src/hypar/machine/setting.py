@@ -66,12 +66,14 @@ class Setting:
         def whole(time: LayerTime) -> Any:
             return sum(time.seconds.values()) + update * self.update_seconds(time)
 
+        operand = self.formats.operand
         if self.machine.compute.takes_arrays:
             columns = tuple(own if own.max() > 1 else 1 for own in degrees.T)
-            time = self.machine.timed(nest, columns, self.element_bytes)
+            time = self.machine.timed(nest, columns, self.element_bytes, operand)
             return np.broadcast_to(np.asarray(whole(time), np.float64), len(degrees))
         rows, which = np.unique(degrees, axis=0, return_inverse=True)
-        times = [self.machine.layer_time(nest, tuple(row), self.element_bytes) for row in rows.tolist()]
+        each = (tuple(row) for row in rows.tolist())
+        times = [self.machine.layer_time(nest, row, self.element_bytes, operand) for row in each]
         return np.array([whole(time) for time in times])[which.reshape(-1)]
 
 

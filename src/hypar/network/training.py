@@ -22,6 +22,7 @@ class Formats(NamedTuple):
         state: a number that the optimizer keeps for a weight.
         master: the copy of a weight that the optimizer updates; 0 where it updates the weight itself.
         loss: the shares of the loss; 0 for the bytes of an activation.
+        operand: what a product with a weight reads, and keeps for its backward phase; 0 for the bytes of an activation.
     """
 
     activation: int
@@ -30,6 +31,7 @@ class Formats(NamedTuple):
     state: int
     master: int = 0
     loss: int = 0
+    operand: int = 0
 
     def kept(self, optimizer: str) -> int:
         """Return the bytes that an optimizer keeps for an element of a weight, beside the weight and its gradient."""
@@ -57,11 +59,14 @@ PRECISIONS = {
     "fp32": Formats(4, 4, 4, 4),
     "bf16": Formats(2, 2, 2, 4, 4, 4),
     "bf16-fp32-gradients": Formats(2, 2, 4, 4, 4, 4),
+    "fp8": Formats(2, 2, 2, 4, 4, 4, 1),
 }
 """The number formats of a step by their names.
 
 ``bf16`` is mixed precision: with Adam 16 bytes of a parameter, 2 + 2 + 12 (Rajbhandari et al., ZeRO, SC20, 3.1); with gradients in fp32,
 as Megatron-LM adds them up, 18 (Korthikanti et al., Reducing Activation Recomputation in Large Transformer Models, MLSys 2023). Frameworks hold the shares of a cross-entropy in fp32.
+``fp8`` is ``bf16`` with the operands of products with weights in fp8 (Micikevicius et al., FP8 Formats for Deep Learning, 2022), as NVIDIA's
+Transformer Engine casts them: weights, gradients and what moves stay in bf16, attention too.
 """
 
 

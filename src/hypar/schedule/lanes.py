@@ -271,12 +271,12 @@ class Lane(_Devices):
     @cached_property
     def times(self) -> tuple[LayerTime | None, ...]:
         """For each layer its time on a device; None without a weight, or if the layer is empty."""
-        machine, size = self.setting.machine, self.setting.element_bytes
-        found = list["LayerTime | None"]()
+        machine, found = self.setting.machine, list["LayerTime | None"]()
+        sizes = self.setting.element_bytes, self.setting.formats.operand
         for own, chosen in zip(self.graph.layers, self.choices, strict=True):
             nest, timed = own.nest, not own.empty and machine.times(own.nest)
             counts = degrees(chosen, nest.counted) if timed else ()
-            found.append(machine.layer_time(nest, counts, size, own.name) if timed else None)
+            found.append(machine.layer_time(nest, counts, *sizes, own.name) if timed else None)
         return tuple(found)
 
     @cached_property

@@ -296,7 +296,7 @@ class _Walk:
         self.own, self.kept, self.whole = dict[str, int](), dict[str, int](), dict[int, int]()
         self.part_of = {op.layer.name: op.part for op in arrays.ops}
         self.inputs, self.errors = dict[str, list[int]](), dict[int, list[int]]()
-        self.saves: dict[int, set[Holding]] = {}
+        self.saves: dict[int, set[tuple[Holding, float]]] = {}
         self.waiting: list[list[tuple[StepOp, int, int]]] = [[] for _ in range(parts)]
         self.entering = np.zeros((2 * parts, len(kinds)))
         self.ends: dict[tuple[int, int], tuple[int, int]] = {}
@@ -350,10 +350,13 @@ class _Walk:
         return np.asarray(sum(each, 0.0)) if each else None
 
     def _saved(self, buffers: Sequence[int]) -> Bytes:
-        """Return the bytes of what is saved of a tensor, each element once; of several arrays no more than all of it."""
-        found = self._bytes(_together(frozenset().union(*[self.saves[buffer] for buffer in buffers])))
-        whole = self.ledger.sizes[self.ledger.owners[buffers[0]]]
-        return np.minimum(found, whole) if len(buffers) > 1 else found
+        """Return the bytes of what is saved of a tensor, each element once in each format; of several arrays no more than all of it."""
+        saves = set().union(*[self.saves[buffer] for buffer in buffers])
+        whole, total = self.ledger.sizes[self.ledger.owners[buffers[0]]], np.zeros(1)
+        for part in {part for _, part in saves}:
+            found = self._bytes(_together(frozenset([own for own, of in saves if of == part])))
+            total = total + part * (np.minimum(found, whole) if len(buffers) > 1 else found)
+        return total
 
     def _write(self, name: str, holding: Holding, owner: int = -1) -> int:
         """Write an array; nothing of one that a run does not write, as it trains nothing before it."""
@@ -461,8 +464,10 @@ class _Walk:
         error = self._moved(error, f"E all {name}", fragment.gathered)
         reads = [error, *([own] if saved.output or not arrived else [])]
         inputs = self._inputs(name) if saved.input else []
+        operand = self.arrays.formats.operand if op.layer.nest.weight else 0
+        part = operand / self.size if operand else 1.0
         for buffer, need in zip(inputs, fragment.shards, strict=False):
-            self.saves.setdefault(buffer, set()).add(need)
+            self.saves.setdefault(buffer, set()).add((need, part))
         if name in self.arrays.again and name in self.kept:
             ledger.next(saved=inputs)
             self.kept[name] = ledger.write(ledger.sizes[self.kept[name]])
@@ -482,7 +487,7 @@ class _Walk:
         for buffer in self.inputs[name]:
             if buffer in self.shards and buffer not in self.gathers:
                 shard, holding = self.shards[buffer]
-                self.saves.setdefault(shard, set()).add(holding)
+                self.saves.setdefault(shard, set()).add((holding, 1.0))
                 self.ledger.next(saved=[shard])
                 self.gathers[buffer] = self.ledger.write(self.ledger.sizes[buffer])
         return [self.gathers.get(buffer, buffer) for buffer in self.inputs[name]]

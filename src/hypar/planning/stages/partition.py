@@ -99,7 +99,9 @@ class LowerBounds:
         held = math.fsum(part * most(name) for name, part in saved), error
         if not setting.machine.times(layer.nest):
             return LayerBounds(0.0, 0.0, *held)
-        time = setting.machine.layer_time(layer.nest, divisors, setting.element_bytes)
+        time = setting.machine.layer_time(
+            layer.nest, divisors, setting.element_bytes, setting.formats.operand
+        )
         # Devices may share an update, by how many depends on the cuts.
         spent = [*time.seconds.values()]
         once = [] if setting.training.zero else [setting.update_seconds(time)]
@@ -163,7 +165,7 @@ class LowerBounds:
         Those of weights, gradients, optimizer state, activations, the error of the last output, and a buffer for what arrives.
         """
         setting, size = self.spans.setting, self.spans.setting.element_bytes
-        formats, kept = setting.formats, in_flight * size
+        formats, kept = setting.formats, in_flight * (setting.formats.operand or size)
         each = formats.whole(setting.training.zero, setting.optimizer)
         errors = size * np.array([0.0, *(layer.error for layer in self.layers)])[[*self.spans.ends]]
         # By ``paper`` tensors arrive as well that only pass, for which a device has no room.
