@@ -9,8 +9,7 @@ import pytest
 
 from hypar import load_machine, plan_model
 from hypar.execution.exchange import moved
-from hypar.program.holding import layouts_of
-from hypar.program.lowering import lower
+from hypar.program.lowering import layouts_of, lower
 from hypar.studies.alternatives import explain_plan
 from tests.effort import late
 from tests.heterogeneous import group, kind, write_machine, written

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from hypar.program.holding import layouts_of
+from hypar.program.lowering import layouts_of
 from hypar.sharding.placement import WHOLE, Choice, cut, grid
 from hypar.sharding.tree import Device, Level, Node, Split, Stages
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypar import load_model
-from hypar.schedule.record import EACH, ERROR, INPUT, WEIGHT, bucketed, issued, record_of
+from hypar.schedule.record import EACH, ERROR, INPUT, WEIGHT, backward_of, record_of
 from tests.effort import examples
 
 MODELS = ("lenet-c", "resnet18", "googlenet", "gpt2")
@@ -31,10 +31,10 @@ def test_each_buffer_is_written_once_before_it_is_read(model: str, data: st.Data
         tuple(node for node in range(start, end) if node in kept)[::-1]
         for start, end in zip([0, *ends], ends, strict=False)
     ]
-    backward = bucketed(record.backward, tuple(filter(None, reversed(buckets))))
     for eager, deferred, final in SWITCHES:
-        for ops in (record.backward, backward):
-            order = [*record.forward, *issued(ops, eager=eager, deferred=deferred, final=final)]
+        for together in (None, tuple(filter(None, reversed(buckets)))):
+            backward = backward_of(record, together, eager=eager, deferred=deferred, final=final)
+            order = [*record.forward, *backward]
             there = {INPUT, ERROR}
             for op in order:
                 assert there.issuperset(op.reads)

@@ -8,8 +8,7 @@ import pytest
 from hypar import LayerGraph, load_model, plan_model, verify_plan
 from hypar.errors import PlanError
 from hypar.execution.verify import TOLERANCE, verify_program
-from hypar.program.holding import layouts_of
-from hypar.program.lowering import lower
+from hypar.program.lowering import layouts_of, lower
 from hypar.studies import pieces
 from tests.goldens import NAMES, golden
 from tests.kit import known

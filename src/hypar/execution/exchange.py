@@ -49,11 +49,7 @@ def _sent(places: Places, have: Mask, need: Mask) -> Iterator[tuple[int, Any, An
 
 
 def copy(places: Places, source: Array, have: Mask, need: Mask) -> tuple[Array, Numbers]:
-    """Bring every device what it needs and does not have, outermost level first.
-
-    Returns:
-        The elements that each device needs; the number that it received at each level, ``[levels, devices]``.
-    """
+    """Return the elements that each device needs, and how many of them it received, ``[levels, devices]``."""
     values, moved = np.where(have, source, np.nan), np.zeros((len(places.parts), len(need)), np.int64)
     for level, start, end in _sent(places, have, need):
         values[end] = values[start]
@@ -62,10 +58,9 @@ def copy(places: Places, source: Array, have: Mask, need: Mask) -> tuple[Array, 
 
 
 def add(places: Places, source: Array, terms: Mask, need: Mask, copies: Numbers) -> tuple[Array, Numbers]:
-    """Sum the terms of each element, innermost level first, at a device that needs it, and hand on the sums.
+    """Return the sums that each device needs, and the elements that it received, ``[levels, devices]``.
 
-    Returns:
-        The sums that each device needs; the number of elements that it received at each level, ``[levels, devices]``.
+    Terms are summed at a device that needs the sum, innermost level first, and then handed on.
     """
     target, moved = np.full(source.shape, np.nan), np.zeros((len(places.parts), len(need)), np.int64)
     for mine, gets in each_copy(copies, source.ndim - 1):
@@ -104,17 +99,11 @@ def reduced(places: Places, source: Array, having: Mask, owner: Mask) -> tuple[A
 
 
 def shares(places: Places, step: Move, arrived: Numbers, stages: Numbers) -> Array:
-    """Return what devices receive for a transfer where those of a part share what comes to it, ``[levels, devices]``.
+    """Return what devices receive for a transfer where those of a part share what ``arrived`` there, ``[levels, devices]``.
 
     Of a copy, what several devices of a part lack comes to the part once, to each of them as much of it; the rest comes from the
     others. Of sums, each part that has terms or needs sums gets the same, but for stages what comes to them; its devices share it
     by the sums that they need.
-
-    Args:
-        places: the devices.
-        step: the transfer.
-        arrived: the elements that each device received, ``[levels, devices]``.
-        stages: the stage of each device.
     """
     if step.transfer.kind == "copy":
         return _of_copies(places, step)
@@ -154,12 +143,9 @@ def _size(step: Move, part: Numbers) -> Numbers:
 
 
 def cells(*holdings: Holding) -> tuple[list[Members], NDArray[np.int64]]:
-    """Return the classes of elements that each device has of some holdings of a tensor, and their sizes.
+    """Return the classes of elements that devices have of each holding, ``[devices, classes of each dim]``, and their sizes.
 
     The indices of a dim that the same devices have are one class.
-
-    Returns:
-        For each holding ``[devices, classes of each dim]``; the elements of each cell.
     """
     boxes, weights, rows = [box for holding in holdings for box in holding.each], [], []
     for members in zip(*boxes, strict=True):
@@ -184,14 +170,8 @@ def moved(places: Places, own: Transfer) -> Numbers:
 def counted(places: Places, have: Holding, need: Holding, copies: Numbers | None = None) -> Numbers:
     """Return the elements that each level moves so that every device gets what it needs, ``[levels]``.
 
-    Where devices have terms, these are summed at one owner of each element first: a device that needs it, as near as possible
-    to one that has a term of it. A part adds up its own terms before it sends one sum out.
-
-    Args:
-        places: the devices.
-        have: the elements that each device has, or has a term of.
-        need: the elements that each device needs, or whose sums it needs.
-        copies: of terms, the copy that each device has; each copy is summed by itself.
+    Where devices have terms, by the copy that each has, these are summed at one owner of each element first: a device that needs
+    it, as near as possible to one that has a term of it. A part adds up its own terms before it sends one sum out.
     """
     (having, needing), weights = cells(have, need)
     if copies is None:

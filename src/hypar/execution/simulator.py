@@ -38,12 +38,7 @@ Parameters = dict[str, dict[str, Array]]
 
 
 class Start(NamedTuple):
-    """What a step starts from.
-
-    Attributes:
-        data: the output of each layer ``input`` by its name.
-        parameters: the initial values of all trained tensors.
-    """
+    """What a step starts from: the output of each layer ``input`` by its name, and the values of all trained tensors."""
 
     data: dict[str, Array]
     parameters: Parameters
@@ -112,12 +107,9 @@ class Devices:
 
 
 def run(program: Program, starts: Sequence[Start], *, without: int | None = None) -> Devices:
-    """Run a program for each microbatch, and then exchange the gradients of all of them.
+    """Run a program for each microbatch, from the parameters of the first one, and then exchange the gradients of all of them.
 
-    Args:
-        program: the program of a microbatch.
-        starts: the samples of each microbatch; the parameters are those of the first.
-        without: the number of a transfer to leave out, to see what it is for.
+    A transfer may be left out, by its number, to see what it is for.
     """
     nothing = np.zeros((len(program.places.parts), program.places.devices), np.int64)
     devices = Devices(program=program, arrived=dict.fromkeys(program.transfers, nothing))
@@ -247,7 +239,6 @@ def _read(devices: Devices, step: Move) -> Array:
 
 
 def _load(devices: Devices, parameters: Parameters) -> None:
-    """Give every device its own elements of every parameter."""
     for update in devices.program.updates:
         whole = parameters[update.layer][update.parameter]
         own = np.where(mask(update.holding), whole, np.nan)
@@ -321,7 +312,6 @@ def finished(nest: Nest, value: Array, parameters: Arrays) -> Array:
 
 
 def _finish(devices: Devices, step: Compute, layer: Layer) -> Array:
-    """Finish sums on every device, on whichever channels it has them."""
     nest, own = layer.nest(devices.program.graph.batch), devices.parameters.get(step.layer, {})
     return finished(nest, devices.values[step.reads["output"]], own)
 
@@ -350,11 +340,9 @@ def _added(devices: Devices, step: Compute, layer: Layer) -> Array:  # noqa: ARG
 
 
 def loss(layer: Layer, outputs: Array) -> tuple[Array, Array]:
-    """Return what each element of an output adds to the loss, and the derivative by it; NaN for elements that are not there.
+    """Return what each element of outputs, ``[..., batch, *shape]``, of a layer that nothing reads adds to the loss.
 
-    Args:
-        layer: a layer that nothing reads.
-        outputs: its output, ``[..., batch, *shape]``, each one by itself.
+    Beside it stands the derivative by that element. Both are NaN for elements that are not there.
     """
     sizes = {"batch": outputs.shape[-1 - len(layer.shape)], **layer.shape}
     sums = layer.nest(1).sums if layer.op_name in SHARES else {}

@@ -89,13 +89,9 @@ class Verification:
 def verify_program(
     program: Program, *, microbatches: int = 1, seed: int = 0, without: int | None = None
 ) -> Verification:
-    """Run a program and hold it against one device and against its own count.
+    """Run the program of a microbatch for each one, and hold it against one device and against its own count.
 
-    Args:
-        program: the program of a microbatch.
-        microbatches: number of microbatches whose gradients are added up.
-        seed: seed of the samples and of the parameters' initial values.
-        without: the number of a transfer among the steps to leave out, which must show.
+    A transfer may be left out, by its number among the steps, which must show.
     """
     first, one = start(program.graph, seed), alone(program.graph)
     samples = [start(program.graph, seed + number).data for number in range(microbatches)]

@@ -80,7 +80,7 @@ class Fragment:
         layout: its layout; of a layer without choices that in which what it reads lies.
         chosen: whether it has choices.
         sources: what it reads.
-        reader: the only planned layer that reads its output, through ops without choices; None if there is none.
+        reader: the only planned layer that reads its output, through ops without choices.
         convention: what becomes of partial sums.
     """
 
@@ -331,14 +331,10 @@ def following(
     *,
     sent: Collection[str] = (),
 ) -> dict[str, Fragment]:
-    """Return the fragments of layers, by name.
+    """Return the fragments of layers in order, by name, from the layouts of those that have choices.
 
-    Args:
-        ops: the layers in order; what other layers make comes from other devices.
-        layouts: the layout of each layer that has choices, by name.
-        whole: the layout of one that nothing divides.
-        convention: what becomes of partial sums.
-        sent: the layers whose output other layers read.
+    Other layers make what these read besides, on other devices, and read the output of those in ``sent``. Nothing divides
+    the layout ``whole``.
     """
     found, readers = dict[str, Fragment](), _next_choices(ops, layouts, sent)
     for op in ops:

@@ -19,20 +19,7 @@ from numpy.typing import NDArray
 from hypar.ops.nest import Operand, Projection
 from hypar.ops.run import Piece
 from hypar.ops.windows import Window
-from hypar.plan.plan import Plan
-from hypar.sharding.layout import (
-    PART,
-    Grid,
-    GroupShare,
-    Layout,
-    Numbers,
-    Places,
-    Shares,
-    given_in,
-    laid,
-    places_of,
-    shares_of,
-)
+from hypar.sharding.layout import Grid, GroupShare, Layout, Numbers, Shares, places_of, shares_of
 from hypar.sharding.placement import TINY, Choice, Options, digits_of, whole_ends
 
 P = ParamSpec("P")
@@ -95,11 +82,7 @@ def pieces_of(dims: Mapping[str, Members], made: Container[str] | None = None) -
 
 def flat(places: Sequence[int], *tables: Members) -> list[Members]:
     """Return some tables with the devices over which they vary on one axis, ``[devices, size]``."""
-    sizes = [own.shape[-1] for own in tables]
-    return [
-        np.broadcast_to(own, (*places, size)).reshape(-1, size)
-        for own, size in zip(tables, sizes, strict=True)
-    ]
+    return [np.broadcast_to(own, (*places, own.shape[-1])).reshape(-1, own.shape[-1]) for own in tables]
 
 
 @dataclass(frozen=True, eq=False)
@@ -324,30 +307,11 @@ def _owned(reading: Members, held: Members, others: Sequence[Members]) -> Member
 # Who works on what
 
 
-def layouts_of(plan: Plan) -> tuple[Places, dict[str, Layout]]:
-    """Return the devices of a plan and the layout of each of its layers.
-
-    Pieces are laid digit by digit, transfers are counted level by level.
-    """
-    splits = given_in(plan.root)
-    each = {name: laid(plan.root, name, splits) for name in plan.layers}
-    levels, _ = next(iter(each.values()))
-    digits, places = (
-        Places(tuple(own[PART][:, 0].astype(np.int64) for own in every))
-        for every in (levels, laid(plan.root, "", {})[0])
-    )
-    for own in (level for levels, _ in each.values() for level in levels):
-        del own[PART]
-    return places, {name: Layout(digits, tuple(own), working) for name, (own, working) in each.items()}
-
-
 @lru_cache(maxsize=4096)
 def grid_of(digits: tuple[tuple[tuple[int, str], ...], ...], above: tuple[GroupShare, ...]) -> Grid:
     """Return the layout of a layer on an array.
 
-    Args:
-        digits: for each of its levels the ways of each digit, and what the layer divides there.
-        above: its shares at the uneven splits above.
+    Each of its levels has the ways of each digit, and what the layer divides there; above are shares at uneven splits.
     """
     each = [*chain.from_iterable(digits)]
     array = (*(len(own.ends) for own in above), *(ways for ways, _ in each))
@@ -392,12 +356,8 @@ def _digits(choices: Options, ways: int) -> dict[Choice, tuple[tuple[int, str], 
 def divide(size: int, layout: Layout, dim: str, held: Sequence[Members] = ()) -> Members:
     """Return the indices of a dim that each device gets, ``[*devices, size]``; nothing for an idle one.
 
-    Args:
-        size: number of indices.
-        layout: the layout of the layer.
-        dim: the dim of the layer's op.
-        held: the indices of some tensors that each device has already; the pieces are then chosen among them where
-            shares allow. Nothing for pieces of consecutive indices.
+    Pieces have consecutive indices, unless devices have those of some tensors already: then they are chosen among
+    these where shares allow.
     """
     return _on_grid(layout, size, dim, held) if isinstance(layout, Grid) else _pieces(layout, size, dim, held)
 
@@ -431,7 +391,6 @@ def _in_order(grid: Grid, size: int, dim: str) -> Members:
 
 
 def _pieces(layout: Layout, size: int, dim: str, held: Sequence[Members]) -> Members:
-    """Return the indices of a dim that each device gets; arguments as of ``divide``."""
     # Devices whose pieces were alike so far have one number: pieces depend on the levels that divide the dim alone.
     alike, pieces = np.where(layout.working, 0, -1), [np.arange(size)]
     for level, shares in enumerate(layout.levels):

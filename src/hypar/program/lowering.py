@@ -18,9 +18,10 @@ from hypar.network.nodes import LayerOp, block_of
 from hypar.network.training import GATHERED
 from hypar.ops.nest import operand_name
 from hypar.ops.run import Piece
+from hypar.plan.plan import Plan
 from hypar.program.fragments import Fragment, Rest, following, gathered_again, gradient_of, rest_of
 from hypar.program.holding import Holding, Members, Transfer, members, pieces_of
-from hypar.sharding.layout import Layout, Places
+from hypar.sharding.layout import PART, Layout, Places, given_in, laid
 
 Arrays = Mapping[str, str]
 
@@ -115,14 +116,7 @@ Step = Move | Compute | Update
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Program:
-    """A training step on the devices of a plan.
-
-    Attributes:
-        graph: the network.
-        places: the devices.
-        steps: the steps in order.
-        fragments: the fragment of each layer, by name.
-    """
+    """A training step on the devices of a plan: its steps in order, and the fragment of each layer, by name."""
 
     graph: LayerGraph
     places: Places
@@ -140,6 +134,23 @@ class Program:
         return [step for step in self.steps if isinstance(step, Update)]
 
 
+def layouts_of(plan: Plan) -> tuple[Places, dict[str, Layout]]:
+    """Return the devices of a plan and the layout of each of its layers.
+
+    Pieces are laid digit by digit, transfers are counted level by level.
+    """
+    splits = given_in(plan.root)
+    each = {name: laid(plan.root, name, splits) for name in plan.layers}
+    levels, _ = next(iter(each.values()))
+    digits, places = (
+        Places(tuple(own[PART][:, 0].astype(np.int64) for own in every))
+        for every in (levels, laid(plan.root, "", {})[0])
+    )
+    for own in (level for levels, _ in each.values() for level in levels):
+        del own[PART]
+    return places, {name: Layout(digits, tuple(own), working) for name, (own, working) in each.items()}
+
+
 def lower(
     graph: LayerGraph,
     places: Places,
@@ -149,17 +160,11 @@ def lower(
     again: frozenset[str] = frozenset(),
     shards: frozenset[str] = frozenset(),
 ) -> Program:
-    """Lower a training step to a program.
+    """Lower a training step to a program, by the layout of each layer that has choices and the stage of ZeRO.
 
-    Args:
-        graph: the network.
-        places: the devices.
-        layouts: the layout of each layer that has choices, by name.
-        convention: what becomes of partial sums: ``moved`` adds them up for all who have a term, ``fused`` for those who
-            need them next, ``direct`` sends the terms of errors straight to those who need their sums.
-        zero: the stage of ZeRO by which weights rest.
-        again: the names of the blocks that the backward phase computes again; a single layer's backward phase does so by itself.
-        shards: the names of the layers of whose gathered inputs devices keep shards, which they gather again.
+    By ``moved`` partial sums are added up for all who have a term, by ``fused`` for those who need them next; ``direct`` sends the
+    terms of errors straight to those who need their sums. The backward phase computes the blocks of ``again`` once more (a single
+    layer's does so by itself), and gathers the inputs of the layers of ``shards``, of which devices keep shards.
     """
     whole = Layout(places, ({},) * len(places.parts), np.ones(places.devices, bool))
     ops = [LayerOp(layer, layer.nest(graph.batch)) for layer in graph.layers]

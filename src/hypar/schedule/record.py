@@ -12,7 +12,7 @@ next, before it computes the gradient of its weight, as the rest of the backward
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -204,15 +204,14 @@ def _backward(
     ]
 
 
-def bucketed(ops: Iterable[Op], buckets: Buckets) -> list[Op]:
+def _bucketed(ops: Sequence[Op], buckets: Buckets) -> Sequence[Op]:
     """Return the ops of a backward phase with the gradients of each bucket summed together, behind the last of its nodes.
 
     Nodes outside all buckets sum nothing.
     """
-    every, found = [*ops], []
-    updates = {op.node: op for op in every if op.kind == "update"}
+    found, updates = list[Op](), {op.node: op for op in ops if op.kind == "update"}
     inside, last = {node for bucket in buckets for node in bucket}, {bucket[-1]: bucket for bucket in buckets}
-    for op in every:
+    for op in ops:
         if op.phase not in {"gradient", "update"} or op.kind == "compute":
             found.append(op)
         elif op.node not in inside and op.kind == "update":
@@ -225,15 +224,20 @@ def bucketed(ops: Iterable[Op], buckets: Buckets) -> list[Op]:
     return found
 
 
-def issued(ops: Iterable[Op], *, eager: bool, deferred: bool, final: bool) -> list[Op]:
-    """Return the ops of a backward phase in the order of issue.
+@lru_cache(maxsize=256)
+def backward_of(
+    record: Record, buckets: Buckets | None, *, eager: bool, deferred: bool, final: bool
+) -> list[Op]:
+    """Return the ops of the backward phase of a record in the order of issue.
 
     Args:
-        ops: the ops as in a record.
+        record: the record.
+        buckets: the nodes that sum their gradients together; without buckets each node sums its own.
         eager: whether an error is sent as soon as it is there, and not just before it is read: some devices compute meanwhile.
         deferred: whether gradients are summed and weights updated behind the whole phase.
         final: whether they are at all, in this microbatch.
     """
+    ops = record.backward if buckets is None else _bucketed(record.backward, buckets)
     order = [op for op in ops if final or not op.once]
     if deferred:
         order.sort(key=lambda op: op.once)
@@ -245,12 +249,3 @@ def issued(ops: Iterable[Op], *, eager: bool, deferred: bool, final: bool) -> li
         for at, op in enumerate(order)
     ]
     return [op for _, op in sorted(zip(places, order, strict=True))]
-
-
-@lru_cache(maxsize=256)
-def backward_of(
-    record: Record, buckets: Buckets | None, *, eager: bool, deferred: bool, final: bool
-) -> Sequence[Op]:
-    """Return the ops of the backward phase of a record in the order of issue; without buckets each node sums its own gradient."""
-    ops = record.backward if buckets is None else bucketed(record.backward, buckets)
-    return issued(ops, eager=eager, deferred=deferred, final=final)

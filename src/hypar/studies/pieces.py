@@ -22,8 +22,7 @@ from hypar.plan.plan import Plan, read_plan
 from hypar.plan.records import origin_of
 from hypar.planning.replay import require_layers
 from hypar.planning.sources import as_planned, network_of
-from hypar.program.holding import layouts_of
-from hypar.program.lowering import Compute, Program, lower
+from hypar.program.lowering import Compute, Program, layouts_of, lower
 from hypar.registry import load_plugin
 from hypar.sharding.conventions import MOVED
 
