@@ -99,7 +99,7 @@ def reduced(places: Places, source: Array, having: Mask, owner: Mask) -> tuple[A
 
 
 def shares(places: Places, step: Move, arrived: Numbers, stages: Numbers) -> Array:
-    """Return what devices receive for a transfer where those of a part share what ``arrived`` there, ``[levels, devices]``.
+    """Return what devices receive for a transfer where parts share what ``arrived``, ``[levels, devices]``.
 
     Of a copy, what several devices of a part lack comes to the part once, to each of them as much of it; the rest comes from the
     others. Of sums, each part that has terms or needs sums gets the same, but for stages what comes to them; its devices share it
@@ -143,7 +143,7 @@ def _size(step: Move, part: Numbers) -> Numbers:
 
 
 def cells(*holdings: Holding) -> tuple[list[Members], NDArray[np.int64]]:
-    """Return the classes of elements that devices have of each holding, ``[devices, classes of each dim]``, and their sizes.
+    """Return the classes of elements of each holding, ``[devices, classes of each dim]``, and their sizes.
 
     The indices of a dim that the same devices have are one class.
     """
@@ -170,8 +170,8 @@ def moved(places: Places, own: Transfer) -> Numbers:
 def counted(places: Places, have: Holding, need: Holding, copies: Numbers | None = None) -> Numbers:
     """Return the elements that each level moves so that every device gets what it needs, ``[levels]``.
 
-    Where devices have terms, by the copy that each has, these are summed at one owner of each element first: a device that needs
-    it, as near as possible to one that has a term of it. A part adds up its own terms before it sends one sum out.
+    Where devices have terms, of some copy, these are summed at one owner of each element first: a device that
+    needs it, as near as possible to one that has a term. A part adds up its own terms before it sends one sum.
     """
     (having, needing), weights = cells(have, need)
     if copies is None:

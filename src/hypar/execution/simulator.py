@@ -38,7 +38,7 @@ Parameters = dict[str, dict[str, Array]]
 
 
 class Start(NamedTuple):
-    """What a step starts from: the output of each layer ``input`` by its name, and the values of all trained tensors."""
+    """What a step starts from: the output of each layer ``input`` by its name, and all trained tensors."""
 
     data: dict[str, Array]
     parameters: Parameters
@@ -47,8 +47,7 @@ class Start(NamedTuple):
 def start(graph: LayerGraph, seed: int = 0) -> Start:
     """Return random data and initial values of all parameters.
 
-    Raises:
-        ModelError: an opaque operation has trained tensors, whose gradients are not known.
+    Raises ``ModelError`` where an opaque operation has trained tensors, whose gradients are not known.
     """
     random = np.random.default_rng(seed)
     data, parameters = {}, {}
@@ -107,7 +106,7 @@ class Devices:
 
 
 def run(program: Program, starts: Sequence[Start], *, without: int | None = None) -> Devices:
-    """Run a program for each microbatch, from the parameters of the first one, and then exchange the gradients of all of them.
+    """Run a program for each microbatch, from the first one's parameters, and then exchange all gradients.
 
     A transfer may be left out, by its number, to see what it is for.
     """
@@ -340,9 +339,9 @@ def _added(devices: Devices, step: Compute, layer: Layer) -> Array:  # noqa: ARG
 
 
 def loss(layer: Layer, outputs: Array) -> tuple[Array, Array]:
-    """Return what each element of outputs, ``[..., batch, *shape]``, of a layer that nothing reads adds to the loss.
+    """Return what each element of an output, ``[..., batch, *shape]``, adds to the loss, and the derivative by it.
 
-    Beside it stands the derivative by that element. Both are NaN for elements that are not there.
+    Nothing reads the layer. Both are NaN for elements that are not there.
     """
     sizes = {"batch": outputs.shape[-1 - len(layer.shape)], **layer.shape}
     sums = layer.nest(1).sums if layer.op_name in SHARES else {}

@@ -46,11 +46,7 @@ RULES: Mapping[str, tuple[Callable[[Reading], TensorAxes], ...]] = {
 
 
 class _Reader(Reading):
-    """Says one operation after the other; ``sizes`` are the elements of each trained tensor that one reads.
-
-    Raises:
-        ModelError: the shape of an input or of the result cannot be said in a model file.
-    """
+    """Says one operation after the other; ``sizes`` are the elements of the trained tensors that these read."""
 
     sizes: dict[str, int]
 
@@ -186,14 +182,7 @@ def _percent(share: float) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """A network as a model file says it.
-
-    Attributes:
-        name: name of the network.
-        content: the content of the file.
-        coverage: the recognised shares.
-        notes: what a user should know besides, a line each.
-    """
+    """A network as the content of a model file, with the recognised shares, and notes for the user, a line each."""
 
     name: str
     content: dict[str, Any]
@@ -205,11 +194,7 @@ class Imported:
         return load_model(self.content, name=self.name)
 
     def write(self, file: str | Path) -> None:
-        """Write the model file.
-
-        Raises:
-            DocumentError: the file cannot be written.
-        """
+        """Write the model file; raises ``DocumentError`` where that cannot be."""
         write(Path(file), self.text())
 
     def text(self) -> str:

@@ -108,12 +108,8 @@ class _Reader:
         """Add the equations of a jaxpr on some values, those of functions that it calls included; return its results."""
         self.called |= zip(map(id, jaxpr.invars), given, strict=False)
         for equation in jaxpr.eqns:
-            params, kind, stack = (
-                dict(equation.params),
-                equation.primitive.name,
-                equation.source_info.name_stack,
-            )
-            within = (*scope, *filter(str.isidentifier, str(stack).split("/")))
+            params, kind = dict(equation.params), equation.primitive.name
+            within = (*scope, *filter(str.isidentifier, str(equation.source_info.name_stack).split("/")))
             inner: Any = params.get("jaxpr") or params.get("call_jaxpr") or params.get("fun_jaxpr")
             read = self.values(equation.invars)
             if kind == "scan" and (turned := self.unrolled(equation, read, within)) is not None:

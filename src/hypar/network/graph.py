@@ -141,10 +141,9 @@ class LayerGraph(Result):
         return replace(self.with_ops(ops), name=name or self.name, dtype=dtype or self.dtype)
 
     def with_ops(self, ops: Mapping[str, Op]) -> LayerGraph:
-        """Return the network with other ops in some of its layers, and infer all shapes again.
+        """Return the network with other ops in some of its layers, all shapes inferred again.
 
-        Raises:
-            ModelError: an op does not accept its inputs; ``where`` is the name of its layer.
+        Raises ``ModelError`` at a layer whose op does not accept its inputs.
         """
         layers = [replace(layer, op=one_op(ops.get(layer.name, layer.op))) for layer in self.layers]
         return replace(self, layers=_shaped(layers))
@@ -249,11 +248,7 @@ def build_graph(document: Document, name: str) -> LayerGraph:
 
 
 def _in_order(layers: list[Layer]) -> list[Layer]:
-    """Return layers in topological order, otherwise in the order of the file.
-
-    Raises:
-        ModelError: layers form a cycle; ``where`` is the name of one of them.
-    """
+    """Return layers in topological order, or else that of the file; raises ``ModelError`` at one of a cycle."""
     rank = {layer.name: number for number, layer in enumerate(layers)}
     if all(rank[name] < rank[layer.name] for layer in layers for name in layer.inputs):
         return layers
@@ -270,11 +265,7 @@ def _in_order(layers: list[Layer]) -> list[Layer]:
 
 
 def _shaped(layers: Sequence[Layer]) -> tuple[Layer, ...]:
-    """Return layers in topological order with their shapes; equal shapes are one object.
-
-    Raises:
-        ModelError: layers do not accept their inputs; ``where`` is the name of the first.
-    """
+    """Return layers in order with their shapes; raises ``ModelError`` at one that does not accept its inputs."""
     found: dict[str, Layer] = {}
     known: dict[object, Shape] = {}
     faults = Faults()
@@ -305,11 +296,7 @@ def _shape(layer: Layer, inputs: tuple[Shape, ...]) -> Shape:
 
 
 def _check(layers: Sequence[Layer]) -> None:
-    """Check that all layers but the last are read, that some have weights, and that tied ones are alike.
-
-    Raises:
-        ModelError: they are not; ``where`` is the name of a layer.
-    """
+    """Raise ``ModelError`` at a layer before the last that nothing reads, for no weight, or for unlike ties."""
     read, faults = {name for layer in layers for name in layer.inputs}, Faults()
     for layer in layers[:-1]:
         if layer.name not in read:
@@ -323,13 +310,7 @@ def _check(layers: Sequence[Layer]) -> None:
 
 
 class Gradients(NamedTuple):
-    """The gradients ready for exchange after the backward phase of a weighted layer.
-
-    Attributes:
-        layer: the weighted layer's name.
-        parameters: names of the trained tensors, in the order in which their gradients become ready.
-        num_bytes: bytes of their gradients.
-    """
+    """The gradients of a weighted layer: of which parameters, in the order in which they are ready, and bytes."""
 
     layer: str
     parameters: tuple[str, ...]

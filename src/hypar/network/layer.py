@@ -94,11 +94,7 @@ class Tie(NamedTuple):
 
 
 def ties_of(layers: Sequence[Layer]) -> tuple[Tie, ...]:
-    """Return the ties of a network, in the order of its layers.
-
-    Raises:
-        ModelError: a weight has other dims than the one that it is tied to; ``where`` is the name of its layer.
-    """
+    """Return the ties of a network, in the order of its layers; raises ``ModelError`` where dims are unlike."""
     named = {layer.name: layer for layer in layers}
     found = []
     for layer in layers:

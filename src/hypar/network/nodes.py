@@ -254,13 +254,7 @@ def _saved_behind(node: PlanNode, read: Container[int]) -> float:
 
 
 def contract(layers: Sequence[Layer], batch: int, *, operators: bool = False) -> PlanGraph:
-    """Contract a network to its weighted layers and joins.
-
-    Args:
-        layers: in topological order.
-        batch: samples in a mini-batch.
-        operators: whether pools stay as well.
-    """
+    """Contract layers in topological order to weighted ones and joins, in the graph of operators also to pools."""
     kept = {"weight", "join", *(["pool"] if operators else [])}
     cut = [layer for layer in layers if layer.op.node in kept]
     index = {layer.name: number for number, layer in enumerate(cut)}

@@ -35,12 +35,7 @@ class Projection(NamedTuple):
 
 
 class Operand(NamedTuple):
-    """A tensor of an op.
-
-    Attributes:
-        axes: how its axes are indexed, by their own names, in the order of its array.
-        role: what it is.
-    """
+    """A tensor of an op: how its axes, by name in the order of its array, are indexed, and what it is."""
 
     axes: Mapping[str, Projection]
     role: Role = "activation"

@@ -333,8 +333,8 @@ def following(
 ) -> dict[str, Fragment]:
     """Return the fragments of layers in order, by name, from the layouts of those that have choices.
 
-    Other layers make what these read besides, on other devices, and read the output of those in ``sent``. Nothing divides
-    the layout ``whole``.
+    Other layers make what these read besides, on other devices, and read the output of those in ``sent``.
+    Nothing divides the layout ``whole``.
     """
     found, readers = dict[str, Fragment](), _next_choices(ops, layouts, sent)
     for op in ops:

@@ -311,7 +311,7 @@ def _owned(reading: Members, held: Members, others: Sequence[Members]) -> Member
 def grid_of(digits: tuple[tuple[tuple[int, str], ...], ...], above: tuple[GroupShare, ...]) -> Grid:
     """Return the layout of a layer on an array.
 
-    Each of its levels has the ways of each digit, and what the layer divides there; above are shares at uneven splits.
+    Each of its levels has the ways of each digit, and what the layer divides there; uneven splits are above.
     """
     each = [*chain.from_iterable(digits)]
     array = (*(len(own.ends) for own in above), *(ways for ways, _ in each))
@@ -356,8 +356,8 @@ def _digits(choices: Options, ways: int) -> dict[Choice, tuple[tuple[int, str], 
 def divide(size: int, layout: Layout, dim: str, held: Sequence[Members] = ()) -> Members:
     """Return the indices of a dim that each device gets, ``[*devices, size]``; nothing for an idle one.
 
-    Pieces have consecutive indices, unless devices have those of some tensors already: then they are chosen among
-    these where shares allow.
+    Pieces have consecutive indices, unless devices have those of some tensors already: then they are chosen
+    among these where shares allow.
     """
     return _on_grid(layout, size, dim, held) if isinstance(layout, Grid) else _pieces(layout, size, dim, held)
 

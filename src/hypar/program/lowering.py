@@ -116,7 +116,7 @@ Step = Move | Compute | Update
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Program:
-    """A training step on the devices of a plan: its steps in order, and the fragment of each layer, by name."""
+    """A training step on the devices of a plan: its steps in order, and the fragments of the layers, by name."""
 
     graph: LayerGraph
     places: Places
@@ -162,9 +162,10 @@ def lower(
 ) -> Program:
     """Lower a training step to a program, by the layout of each layer that has choices and the stage of ZeRO.
 
-    By ``moved`` partial sums are added up for all who have a term, by ``fused`` for those who need them next; ``direct`` sends the
-    terms of errors straight to those who need their sums. The backward phase computes the blocks of ``again`` once more (a single
-    layer's does so by itself), and gathers the inputs of the layers of ``shards``, of which devices keep shards.
+    By ``moved`` partial sums are added up for all who have a term, by ``fused`` for those who need them next;
+    ``direct`` sends the terms of errors straight to those who need their sums. The backward phase computes the
+    blocks of ``again`` once more (a single layer's does so by itself), and gathers the inputs of the layers of
+    ``shards``, of which devices keep shards.
     """
     whole = Layout(places, ({},) * len(places.parts), np.ones(places.devices, bool))
     ops = [LayerOp(layer, layer.nest(graph.batch)) for layer in graph.layers]

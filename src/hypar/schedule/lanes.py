@@ -144,9 +144,8 @@ def priced(setting: Setting, found: Sequence[Received]) -> Pieces:
     pieces, formats = [], setting.formats
     links = setting.machine.links(setting.array) if setting.array else ()
     for phase, _, kind, elements, _, level, receivers in found:
-        own = Piece(
-            (0,), (0,), links[level].resource, 0.0, COMMUNICATION, phase, kind, level, link=links[level]
-        )
+        link = links[level]
+        own = Piece((0,), (0,), link.resource, 0.0, COMMUNICATION, phase, kind, level, link=link)
         num_bytes = elements * formats.of(phase)
         pieces.append(own.moving(num_bytes / receivers, num_bytes))
     return tuple(pieces)
@@ -344,11 +343,9 @@ class Lane(_Devices):
         graph, setting = self.graph, self.setting
         state = self.entered or outermost(graph, setting.convention)
         layers = zip(graph.layers, state.network.sums, self.choices, strict=True)
-        inner = [
-            inside(setting, layer.nest, sums, own, state.inputs[at])
-            for at, (layer, sums, own) in enumerate(layers)
-        ]
-        outer = []
+        inner, outer = list[Pieces](), list[Pieces]()
+        for at, (layer, sums, own) in enumerate(layers):
+            inner.append(inside(setting, layer.nest, sums, own, state.inputs[at]))
         for at, tensor in enumerate(state.network.tensors):
             pair = self.choices[tensor.producer], self.choices[tensor.consumer]
             added, sent = between(setting, *state.tensor(at), pair)

@@ -57,11 +57,7 @@ class Course(NamedTuple):
     entering: Bytes
 
     def held(self, moments: Sequence[Moment]) -> tuple[Bytes, Bytes]:
-        """Return the most bytes of microbatches that wait, and the most at any moment of work on one of them.
-
-        Args:
-            moments: the pieces of work, each with the microbatches that wait beside it.
-        """
+        """Return the most bytes of microbatches that wait, and the most at any moment of work on one."""
         waiting = most = np.zeros_like(self.behind[0])
         for piece, counts in moments:
             others = sum(map(mul, counts, self.behind), 0.0)
@@ -444,9 +440,8 @@ class _Walk:
         name, fragment, ledger = op.layer.name, self.fragments[op.layer.name], self.ledger
         if (block := block_of(name)) in self.arrays.again - self.anew and block != name:
             self.anew.add(block)
-            for other in [
-                one for one in self.ops if one.part == op.part and block_of(one.layer.name) == block
-            ]:
+            inside = [one for one in self.ops if one.part == op.part and block_of(one.layer.name) == block]
+            for other in inside:
                 before = self.own[other.layer.name]
                 self._forward(other)
                 if before in self.errors:

@@ -20,11 +20,9 @@ from hypar.plan.records import FLUSHES
 
 
 class Moment(NamedTuple):
-    """A piece of work of a stage on a microbatch while others wait.
+    """A piece of work of a stage on a microbatch, and how many others wait behind each piece but the last.
 
-    Attributes:
-        piece: its number among the pieces of a microbatch: the forward phase of each part, then the backward phases in reverse.
-        waiting: the number of other microbatches that wait behind each piece but the last.
+    The pieces of a microbatch are the forward phase of each part, then the backward phases in reverse.
     """
 
     piece: int

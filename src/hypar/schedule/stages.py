@@ -114,13 +114,9 @@ def _together(rounds: Sequence[Pieces]) -> Iterator[Pieces]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A training step that was run.
+    """A training step that was run: when each task did, its piece of an op, and what layer and microbatch it is for.
 
-    Attributes:
-        timeline: when each task ran.
-        pieces: for each task its piece of an op.
-        places: for each task the layer and the microbatch that it is for.
-        buckets: the layers that exchange their gradients together; nothing if each does by itself.
+    The layers of each of its buckets exchange their gradients together; without buckets each does by itself.
     """
 
     timeline: Timeline
@@ -150,13 +146,10 @@ def part_of(
     buckets: Buckets | None = None,
     shared: Mapping[int, Entering] | None = None,
 ) -> PartTasks:
-    """Return a part of a stage with no tasks yet.
+    """Return a part of a stage without tasks of its own among those that are ``found`` of all stages.
 
-    Args:
-        stage: the part.
-        found: the tasks of all stages.
-        buckets: the layers, by their numbers over all stages, that add up their gradients together; None if each adds up its own.
-        shared: what it receives of the gradients of weights that other stages have as well; None without any.
+    The layers of a bucket, numbered over all stages, add up gradients together, without buckets each its own.
+    ``shared`` is what the part receives of the gradients of weights that other stages have as well.
     """
     machines, lane = [lane.setting.machine for lane in stage.lanes], stage.lanes[0]
     overlaps, layer = tuple([machine.overlap for machine in machines]), lane.place.first
@@ -192,7 +185,7 @@ class StepWork:
     Attributes:
         stages: the parts of the stages in the network's order, in turn of the first stage to the last; one without a pipeline.
         schedule: the order of their work; None without a pipeline.
-        microbatches: the number of microbatches in a mini-batch.
+        microbatches: those of a mini-batch.
         exchanges: the gradients that several stages add up once a mini-batch.
     """
 
@@ -232,12 +225,9 @@ class StepWork:
     def run(self, chunks: Buckets | None = None) -> Step:
         """Lower the step to tasks and run them; the layers of a chunk, all of one stage, exchange their gradients together.
 
-        Raises:
-            HardwareError: an array does not fit its machine.
+        Raises ``HardwareError`` where an array does not fit its machine.
         """
-        found = TaskList(
-            not lane.setting.machine.overlap for stage in self.stages[: self.count] for lane in stage.lanes
-        )
+        found = TaskList(not lane.setting.machine.overlap for lane in self.lanes)
         shared: list[dict[int, Entering]] = [{} for _ in self.stages]
         for number, node, own in chain.from_iterable(self.exchanges):
             shared[number][node] = own

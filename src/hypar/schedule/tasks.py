@@ -165,13 +165,7 @@ class Issued(NamedTuple):
 
 
 class TaskList:
-    """The tasks of all stages of a step.
-
-    Attributes:
-        tasks: in an order in which they can run.
-        pieces: for each task the piece that it is.
-        places: for each task what it is for.
-    """
+    """The tasks of all stages of a step, in an order in which they can run, with their pieces and places."""
 
     def __init__(self, serial: Iterable[bool]) -> None:
         """Start without tasks; ``serial`` says for each device group whether it does one thing at a time."""

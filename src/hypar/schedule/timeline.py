@@ -17,14 +17,7 @@ from hypar.errors import ProblemError
 
 
 class Task(NamedTuple):
-    """A task with a duration.
-
-    Attributes:
-        resource: name of the resource that runs it.
-        seconds: duration.
-        after: indices of its predecessors, all listed before it.
-        kind: category for sums of time.
-    """
+    """A task that takes some seconds of a resource, after others that are listed before it; its kind is for sums."""
 
     resource: str
     seconds: float
@@ -75,16 +68,14 @@ class Timeline:
 def run(tasks: Sequence[Task]) -> Timeline:
     """Run tasks to the end.
 
-    Raises:
-        ProblemError: a duration is negative or not finite, or a predecessor is not listed before its task.
+    Raises ``ProblemError`` for a duration that is negative or not finite, or a predecessor that is not before.
     """
     starts: list[float] = []
     ends: list[float] = []
     held_by: list[int | None] = []
     last: dict[str, int] = {}
-    endless = math.inf
     for index, (resource, seconds, after, _) in enumerate(tasks):
-        if not 0 <= seconds < endless:
+        if not 0 <= seconds < math.inf:
             raise ProblemError(f"task {index}: found {seconds} seconds; allowed: a number from 0")
         start, holder = 0.0, None
         for before in after:
