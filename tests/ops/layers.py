@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import yaml
 
+from hypar.execution.exchange import Mask
 from hypar.execution.simulator import finished, first_values
 from hypar.network.layer import Layer
 from hypar.ops.base import Op
 from hypar.ops.nest import Nest, operand_name
-from hypar.ops.run import Arrays, Box, Mask, Piece, Run, put
+from hypar.ops.run import Arrays, Box, Piece, Run, put
 from hypar.ops.tape import Array
 from hypar.registry import load_plugin
 
@@ -130,7 +131,11 @@ class Kernel:
         return self.run(piece).boxes(self.nest.result)[0]
 
     def reads(self, piece: Piece) -> tuple[Mask, ...]:
-        return self.run(piece).reads()
+        """Return which elements of each input the piece reads."""
+        run = self.run(piece)
+        operands = (self.nest.result,) if self.nest.view else self.nest.inputs
+        found = (put(own.shape, np.zeros(1), run.boxes(own)[0]) == 0 for own in operands)
+        return tuple(own.reshape(read.shape) for own, read in zip(found, self.nest.inputs, strict=True))
 
     def sums(self, inputs: Sequence[Array], piece: Piece) -> dict[str, Array]:
         unknown = {name: np.full(own.shape, np.nan) for name, own in self.nest.trained.items()}

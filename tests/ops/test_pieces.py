@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypar.ops.run import Arrays, Mask, Piece, Run
+from hypar.execution.exchange import Mask
+from hypar.ops.run import Arrays, Piece, Run
 from hypar.ops.tape import Array, Unlike
 from tests.effort import examples
 from tests.ops.layers import CASES, NAMED, Bench, Gradients, backward, bench, forward, mask

@@ -21,13 +21,11 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hypar.ops.nest import Nest, Operand, Projection
 from hypar.ops.tape import Array, Indices, Unlike, Var, errors_of
 from hypar.ops.windows import Window, round_of
 
-Mask = NDArray[np.bool_]
 Box = tuple[Indices, ...]
 Boxes = Sequence[Box]
 Piece = Mapping[str, Indices]
@@ -98,12 +96,6 @@ class Run:
         places = [self._axis(axis, own, self.pieces[0])[1] for axis, own in axes]
         sizes = tuple((dim, len(own)) for dim, own in self.pieces[0].items())
         return sizes, tuple(own.tobytes() for own in places if own is not None)
-
-    def reads(self) -> tuple[Mask, ...]:
-        """Return which elements of each input the piece reads."""
-        operands = (self.nest.result,) if self.nest.view else self.nest.inputs
-        found = (put(own.shape, np.zeros(1), self.boxes(own)[0]) == 0 for own in operands)
-        return tuple(own.reshape(read.shape) for own, read in zip(found, self.nest.inputs, strict=True))
 
     # What an expression reads
 

@@ -29,17 +29,8 @@ from numpy.typing import NDArray
 from hypar.network.nodes import LayerOp
 from hypar.ops.dims import KERNEL, READ, atom_of
 from hypar.ops.nest import IN_GROUP, Nest, operand_name
-from hypar.program.holding import (
-    Holding,
-    Members,
-    Transfer,
-    by_content,
-    divide,
-    flattened,
-    in_place,
-    members,
-    reached,
-)
+from hypar.ops.windows import Window
+from hypar.program.holding import Holding, Members, Transfer, by_content, divide, flattened, members, taps
 from hypar.sharding.conventions import FUSED, MOVED
 from hypar.sharding.layout import Copies, Layout, Numbers
 from hypar.sharding.placement import partial_results
@@ -190,7 +181,7 @@ class Fragment:
                 if len(dims) == 1 and (nest.multiplies or axis not in SPATIAL):
                     held[dims[0]] = (*held.get(dims[0], ()), there)
                 elif window is not None and axis not in nest.windows:
-                    held[dims[0]] = (*held.get(dims[0], ()), reached(window, there, nest.sizes[dims[0]]))
+                    held[dims[0]] = (*held.get(dims[0], ()), _reached(window, there, nest.sizes[dims[0]]))
         # Where all devices have all samples, they take those that they have of what a join reads beside the output.
         beside = self.reader.beside if self.reader and nest.multiplies else ()
         if beside and all(own.all() for own in held.get("batch", ())):
@@ -219,7 +210,7 @@ class Fragment:
             elif dim in {*SPATIAL, "depth"} and dim in windows:
                 found[dim] = divide(size, self.layout, dim)
             elif dim in windows and size != own.shape[-1]:
-                found[dim] = in_place(windows[dim], own, size)
+                found[dim] = _in_place(windows[dim], own, size)
             else:
                 found[dim] = own
         return found
@@ -387,6 +378,22 @@ def filled(own: Members, read: Members) -> Members:
     """Return the indices from the first to the last that each device reads; all where it reads all that is read at all."""
     before, behind = (np.logical_or.accumulate(each, axis=-1) for each in (own, own[..., ::-1]))
     return np.asarray((before & behind[..., ::-1]) | (own == read).all(axis=-1, keepdims=True))
+
+
+def _reached(window: Window, held: Members, size: int) -> Members:
+    """Return the outputs, ``[*devices, size]``, of which devices hold something, ``[*devices, inputs]``, that windows read."""
+    read = taps(window, size, held.shape[-1])
+    return np.asarray((held[..., read] & (read >= 0)).any(axis=-1))
+
+
+def _in_place(window: Window, held: Members, size: int) -> Members:
+    """Return the outputs that devices compute where they hold what is read, as ``_reached`` by a window of one element.
+
+    An output that reads nothing goes with the next one.
+    """
+    reading = np.flatnonzero((taps(window, size, held.shape[-1]) >= 0).any(axis=1))
+    nearest = np.abs(np.arange(size)[:, None] - reading).argmin(axis=1)
+    return np.asarray(_reached(window, held, size)[..., reading[nearest]])
 
 
 def _ungrouped(names: Mapping[str, str]) -> dict[str, str]:

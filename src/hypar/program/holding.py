@@ -247,7 +247,7 @@ def _read(window: Window, made: Members, size: int) -> Members:
 
 
 @lru_cache(maxsize=1024)
-def _taps(window: Window, made: int, size: int) -> NDArray[np.intp]:
+def taps(window: Window, made: int, size: int) -> NDArray[np.intp]:
     """Return the input that each tap of each output meets, -1 outside, ``[outputs, taps]``."""
     return np.asarray(window.taps(size, np.arange(made)))
 
@@ -255,28 +255,12 @@ def _taps(window: Window, made: int, size: int) -> NDArray[np.intp]:
 @lru_cache(maxsize=1024)
 def _readers(window: Window, made: int, size: int) -> tuple[NDArray[np.intp], ...]:
     """Return the outputs that read each input that is read, input by input; these inputs; where the outputs of each begin."""
-    taps = _taps(window, made, size)
-    places, which = np.nonzero(taps >= 0)
-    met = taps[places, which]
+    found = taps(window, made, size)
+    places, which = np.nonzero(found >= 0)
+    met = found[places, which]
     order = np.argsort(met, kind="stable")
     inputs, starts = np.unique(met[order], return_index=True)
     return places[order], inputs, starts
-
-
-def reached(window: Window, held: Members, size: int) -> Members:
-    """Return the outputs, ``[*devices, size]``, of which devices hold something, ``[*devices, inputs]``, that windows read."""
-    taps = _taps(window, size, held.shape[-1])
-    return np.asarray((held[..., taps] & (taps >= 0)).any(axis=-1))
-
-
-def in_place(window: Window, held: Members, size: int) -> Members:
-    """Return the outputs that devices compute where they hold what is read, as ``reached`` by a window of one element.
-
-    An output that reads nothing goes with the next one.
-    """
-    reading = np.flatnonzero((_taps(window, size, held.shape[-1]) >= 0).any(axis=1))
-    nearest = np.abs(np.arange(size)[:, None] - reading).argmin(axis=1)
-    return np.asarray(reached(window, held, size)[..., reading[nearest]])
 
 
 @by_content
