@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hypar.cli.main import main
+from hypar.execution.verify import Checked, Verification
 from hypar.planning.replay import ScoredStep
 from hypar.studies.step import task_names
 
@@ -34,6 +35,16 @@ def run(*arguments: str, columns: int = 80) -> Result:
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result
+
+
+def unlike(found: Verification) -> list[Checked]:
+    """Return the transfers of which some level moved something else than was counted."""
+    return [one for one in found.transfers if (one.counted != one.moved).any()]
+
+
+def agrees(found: Verification) -> bool:
+    """Return whether all numbers are those of one device, and every level moved what was counted."""
+    return found.error_below is not None and not unlike(found)
 
 
 def output(*arguments: str, columns: int = 80) -> str:

@@ -10,6 +10,7 @@ import pytest
 from hypar.execution.verify import verify_program
 from hypar.program.lowering import lower
 from hypar.sharding.placement import Choice, cut, grid
+from tests.kit import agrees
 from tests.program.machines import array_of, laid
 from tests.program.networks import network
 
@@ -96,7 +97,7 @@ def test_devices_receive_what_they_lack(at: int, convention: str) -> None:
     graph, choices, expected = MOVED[at]
     array = tuple(choice.devices(8) for choice in next(iter(choices.values())))
     found = verify_program(lower(graph, *laid(array_of(array, choices), choices), convention))
-    assert found.agrees
+    assert agrees(found)
     total: Counter[tuple[tuple[str | None, ...], int]] = Counter()
     for transfer in found.transfers:
         for level, elements in enumerate(transfer.moved.tolist()):

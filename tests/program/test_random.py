@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypar.execution.verify import verify_program
 from hypar.program.lowering import lower
 from tests.effort import examples
+from tests.kit import agrees, unlike
 from tests.program.machines import array_of, laid, machines
 from tests.program.networks import networks
 from tests.transformers import (
@@ -85,7 +86,7 @@ def test_random_plans_give_the_numbers_of_one_device(
         choices = drawn(nodes, array, random.Random(seed))
         own = {layer.name: chosen for layer, chosen in zip(nodes.layers, choices, strict=True)}
         found = verify_program(lower(graph, *laid(array_of(array, own), own), convention))
-        assert found.agrees, (seed, found.worst, [str(own) for own in choices])
+        assert agrees(found), (seed, found.worst, [str(own) for own in choices])
 
 
 def disagreements(graph: LayerGraph, machine: Machine, convention: str) -> list[object]:
@@ -93,8 +94,8 @@ def disagreements(graph: LayerGraph, machine: Machine, convention: str) -> list[
     program = lower(graph, machine.places, machine.cuts, convention)
     found = verify_program(program, microbatches=machine.microbatches)
     wrong: list[object] = [one for one in found.errors.items() if one[1] > 1e-10]
-    wrong += [one for one in found.transfers if not one.agrees]
-    return wrong if found.agrees or wrong else [found.loss, found.expected_loss]
+    wrong += unlike(found)
+    return wrong if agrees(found) or wrong else [found.loss, found.expected_loss]
 
 
 @settings(max_examples=examples(1000, 20))

@@ -11,6 +11,7 @@ from hypar.execution.verify import verify_program
 from hypar.program.lowering import lower
 from hypar.sharding.placement import Options, cut
 from tests.amounts import amounts
+from tests.kit import agrees
 from tests.program.machines import array_of, laid
 from tests.transformers import gpt
 
@@ -43,7 +44,7 @@ def exchanged(
     nodes = graph.contracted
     own = {layer.name: chosen for layer, chosen in zip(nodes.layers, choices, strict=True)}
     found = verify_program(lower(graph, *laid(array_of(array, own), own), convention))
-    assert found.agrees, found.worst
+    assert agrees(found), found.worst
     counted, moved = np.zeros(len(array)), np.zeros(len(array))
     for one in amounts(nodes, array, choices, convention):
         if one.layer in ENDS and one.phase == "gradient":

@@ -11,7 +11,7 @@ from hypar.execution.verify import TOLERANCE, verify_program
 from hypar.program.lowering import layouts_of, lower
 from hypar.studies import pieces
 from tests.goldens import NAMES, golden
-from tests.kit import known
+from tests.kit import agrees, known
 from tests.studies.nets import chain, layer, mlp, network, planned, residual
 from tests.transformers import gpt
 
@@ -159,7 +159,7 @@ MUTATED: dict[str, tuple[LayerGraph, dict[str, tuple[str, ...]]]] = {
 def test_leaving_out_any_transfer_shows_in_the_numbers(name: str, convention: str) -> None:
     graph, choices = MUTATED[name]
     program = lower(graph, *layouts_of(planned(graph, (2, 2), choices)), convention)
-    assert verify_program(program).agrees
+    assert agrees(verify_program(program))
     assert len(program.transfers) >= 3
     for number, step in program.transfers.items():
         assert verify_program(program, without=number).worst > TOLERANCE, step.item

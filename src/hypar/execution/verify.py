@@ -34,11 +34,6 @@ class Checked(NamedTuple):
     counted: Numbers
     moved: Numbers
 
-    @property
-    def agrees(self) -> bool:
-        """Whether every level moved what was counted."""
-        return bool((self.counted == self.moved).all())
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
@@ -79,11 +74,6 @@ class Verification:
     def error_below(self) -> float | None:
         """The least of ``BOUNDS`` that no error exceeds; None if one exceeds the tolerance."""
         return next((bound for bound in BOUNDS if self.worst <= bound), None)
-
-    @property
-    def agrees(self) -> bool:
-        """Whether all numbers are those of one device and every level moved what was counted."""
-        return self.worst <= TOLERANCE and all(transfer.agrees for transfer in self.transfers)
 
 
 def verify_program(

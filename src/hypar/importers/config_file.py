@@ -118,7 +118,6 @@ class _Config:
         return {name: size for name, size in sizes.items() if (name, size) != ("group", 1)}
 
     def entry(self, shipped: Mapping[str, Any], dims: Mapping[str, int]) -> dict[str, Any]:
-        """Return an entry of the shipped file as the config has it."""
         found = dict(shipped)
         for field, most in (("repeat", MOST_REPEATS), ("count", dims.get("experts", 1))):
             if field in found:

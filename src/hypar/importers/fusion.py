@@ -65,7 +65,6 @@ class _Finder:
         return len(members) > 1 and shapes[last] == shapes[entry] and alone
 
     def op(self, entry: str, members: list[int]) -> Node | None:
-        """Return the operation that a region is together; None if it is no op."""
         nodes = [self.nodes[number] for number in members]
         axes, summed = self.summed(nodes)
         product = nodes[-1].op == "multiply" and len(self.trace.dependent.intersection(nodes[-1].read)) > 1

@@ -145,14 +145,9 @@ class _Reader(Reading):
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """The shares that are recognised.
+    """The operations of all contractions of the example, and the elements of all trained tensors, each counted once.
 
-    Attributes:
-        flop: operations of all contractions of the example.
-        said_flop: those of layers that are not opaque.
-        parameters: elements of all trained tensors, each counted once.
-        said_parameters: those of layers that are not opaque.
-        opaque: number of opaque layers by the framework's name of their operations.
+    Those of layers that are not ``opaque`` are said; these are counted by the framework's name of their operations.
     """
 
     flop: int

@@ -94,9 +94,8 @@ def pool(view: Reading) -> TensorAxes:
     refuse(not places or {*said["dilation"]} != {1} or math.prod(kernel) != math.prod(size))
     moves = {} if stride == kernel else {"stride": stride}
     further = {"rounding": "up"} if node.get("ceil_mode") else {}
-    return pooled(
-        view, node.op.removesuffix("_pool"), kernel=kernel, **moves, padding=along("padding", 0), **further
-    )
+    mode, padding = node.op.removesuffix("_pool"), along("padding", 0)
+    return pooled(view, mode, kernel=kernel, **moves, padding=padding, **further)
 
 
 def pooled(view: Reading, mode: str, **fields: Any) -> TensorAxes:

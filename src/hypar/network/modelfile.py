@@ -174,7 +174,6 @@ class _Expansion:
         return self.known[key]
 
     def substituted(self, value: Any, where: Where, scope: _Scope) -> Any:
-        """Return a value with every ``$parameter`` in it replaced."""
         if isinstance(value, dict):
             return {key: self.substituted(item, (*where, key), scope) for key, item in value.items()}
         if isinstance(value, list):
@@ -186,7 +185,6 @@ class _Expansion:
         return scope.arguments[value[1:]]
 
     def layer_of(self, entry: dict[str, Any], where: Where, scope: _Scope, before: tuple[str, ...]) -> Layer:
-        """Return the layer that an entry says."""
         shared = {key: entry.pop(key) for key in LayerHead.model_fields if key in entry}
         head = self.judged(LayerHead, shared, where)
         if head.op not in plugin_names("ops"):
@@ -213,7 +211,6 @@ class _Expansion:
         return found
 
     def block_of(self, entry: dict[str, Any], where: Where, _: _Scope, before: tuple[str, ...]) -> BlockUse:
-        """Return the use of a block that an entry says."""
         use = self.judged(BlockUse, entry, where)
         if use.block not in self.content.blocks:
             raise UnknownNameError("block", use.block, self.content.blocks, self.place((*where, "block")))
@@ -232,7 +229,6 @@ class _Expansion:
         return use.model_copy(update={"inputs": inputs})
 
     def add_layer(self, layer: Layer, where: Where, scope: _Scope) -> str:
-        """Add one layer; return its full name."""
         name = scope.prefix + layer.name
         if len(self.layers) >= MOST_LAYERS:
             allowed = f"at most {MOST_LAYERS:,}"
@@ -262,7 +258,6 @@ class _Expansion:
         return scope.outputs[name]
 
     def resolved(self, layer: Layer, where: Where, scope: _Scope) -> Layer:
-        """Return a layer with full names."""
         op = layer.op
         if op.tied is not None:
             tied = self.resolve(op.tied, scope, (*where, "weight"))
@@ -271,7 +266,6 @@ class _Expansion:
         return replace(layer, name=scope.prefix + layer.name, op=op, inputs=inputs)
 
     def resolve(self, local: str, scope: _Scope, where: Where) -> str:
-        """Return the full name of the layer that a name refers to."""
         while local == "input" and scope.outer:
             scope, local = scope.outer
         if local not in scope.outputs:

@@ -225,11 +225,8 @@ def saved_by(graph: PlanGraph, recompute: str = "none") -> tuple[Kept, ...]:
     again = computed_again(graph.layers, recompute)
     inside = [block if (block := block_of(node.name)) in again else "" for node in graph.layers]
     saves = [node.nest.saved.input for node in graph.layers]
-    reads = [
-        own
-        for own in graph.tensors
-        if saves[own.consumer] and not (inside[own.consumer] == inside[own.producer] != "")
-    ]
+    saved = [own for own in graph.tensors if saves[own.consumer]]
+    reads = [own for own in saved if not inside[own.consumer] or inside[own.consumer] != inside[own.producer]]
     savers = Counter((own.producer, own.number) for own in reads)
     found = [defaultdict[str, float](float) for _ in graph.layers]
     for own in reads:
@@ -320,7 +317,6 @@ class _Contraction:
         return replace(found, number=made[read.owner], contracted=read.contracted | op.nest.reduced)
 
     def node(self, layer: Layer) -> PlanNode:
-        """Return the node of a layer that is cut."""
         before, names = list[LayerOp](), {*layer.inputs}
         for op in reversed(self.of[None]):
             if op.name in names:

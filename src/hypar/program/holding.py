@@ -238,7 +238,6 @@ def _along(own: Projection, dims: Mapping[str, Members], working: Members) -> Me
 
 
 def _read(window: Window, made: Members, size: int) -> Members:
-    """Return the inputs that devices read which make some outputs."""
     places, inputs, starts = _readers(window, made.shape[-1], size)
     found = np.zeros((*made.shape[:-1], size), bool)
     if len(inputs):

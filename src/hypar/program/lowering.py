@@ -44,14 +44,9 @@ class Item(NamedTuple):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Move:
-    """Devices get of each other what they need of an array.
+    """Devices get of each other what they need of an array, the ``source``, as another one, perhaps ``once``.
 
-    Attributes:
-        source: the array that is read.
-        target: the array that is written.
-        item: what it is for.
-        transfer: the transfer.
-        once: whether it runs once, behind all microbatches.
+    What moves once does so behind all microbatches; the ``item`` is what it is for.
     """
 
     source: str

@@ -41,13 +41,7 @@ _new = tuple.__new__
 
 
 class Place(NamedTuple):
-    """What a task is for.
-
-    Attributes:
-        layer: the layer that it belongs to, of all stages; of a bucket the last one; -1 for none.
-        first: the first layer of the bucket; otherwise the same.
-        item: the microbatch, from 0.
-    """
+    """What a task is for: a layer of all stages, of a bucket its last and its ``first`` one, and a microbatch."""
 
     layer: int
     first: int
@@ -79,12 +73,9 @@ class Arrival(NamedTuple):
 
 
 class Entering(NamedTuple):
-    """Everything that a stage receives from other stages in one phase of a microbatch.
+    """All tensors that a stage receives from others in one phase of a microbatch, and the seconds of their link.
 
-    Attributes:
-        link_s: seconds until it has arrived from the other stages.
-        arrivals: the tensors.
-        outward: the device group that receives it, if it comes from another one.
+    If they come from another device group, ``outward`` is the one that receives them.
     """
 
     link_s: float = 0.0

@@ -27,13 +27,9 @@ class Task(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """The start and end of every task.
+    """The start and the end of every task, in seconds; tasks are as given, which is their order on each resource.
 
-    Attributes:
-        tasks: tasks as given, which is also their order on each resource.
-        starts: start of each task, in seconds.
-        ends: end of each task, in seconds.
-        held_by: the task whose end allowed each task to start, as a predecessor or by freeing the resource.
+    ``held_by`` is the task whose end allowed a task to start, as a predecessor or by freeing the resource.
     """
 
     tasks: tuple[Task, ...]
