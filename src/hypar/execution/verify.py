@@ -47,8 +47,7 @@ class Verification:
             to the largest value; infinite where an element is missing.
         zero: the trained tensors whose gradient on one device is zero everywhere, so that it proves nothing.
         elements: the elements that each device had of every array of a microbatch, by the array's name.
-        arrived: the elements that each device received for each transfer of a microbatch, by its number among the steps,
-            ``[levels, devices]``.
+        arrived: the elements that devices received for each transfer of a microbatch, by its number, ``[levels, devices]``.
     """
 
     transfers: tuple[Checked, ...]

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 def named_object(name: str) -> Any:
     """Return what ``my_module:build`` names, after running the module as ``python -m my_module`` finds it.
 
-    Raises ``UnknownNameError`` where the module has no such attribute, ``ModelError`` for a name of another form or no module,
-    and for one that fails.
+    Raises ``UnknownNameError`` for no such attribute, ``ModelError`` for another form, no module, or one that fails.
     """
     module_name, colon, attribute = name.partition(":")
     if not colon or not all(part.isidentifier() for part in (*module_name.split("."), *attribute.split("."))):

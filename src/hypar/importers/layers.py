@@ -131,8 +131,7 @@ class Reading:
     def weights(self) -> dict[str, frozenset[str]]:
         """The trained tensors of each value that depends on these alone, in order.
 
-        An op says one alone where it has as many elements as the value, as the directions of a weight normalisation, whose
-        lengths no op says.
+        An op says one alone where it has as many elements as the value, as the directions of a weight normalisation.
         """
         found, known = dict[str, frozenset[str]](), self.trace.weights
         for value in (value for value in self.node.read if value in known):

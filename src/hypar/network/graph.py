@@ -96,8 +96,7 @@ class LayerGraph(Result):
     def with_batch(self, batch: int) -> LayerGraph:
         """Return the network with another mini-batch, the same object for the same number.
 
-        Raises:
-            OptionError: the batch is not a whole number from 1 to 2**24.
+        Raises ``OptionError`` where the batch is not a whole number from 1 to 2**24.
         """
         if isinstance(batch, bool) or not isinstance(batch, int) or not 1 <= batch <= LARGEST_SIZE:
             raise OptionError("batch", f"found {batch}", f"a whole number from 1 to {LARGEST_SIZE:,}")
@@ -197,8 +196,7 @@ def load_model(
     """Read a model and infer its shapes.
 
     Args:
-        model: a path, also of an ONNX file, the bare name of a file in ``models/``, a mapping of what such a file says, or a
-            network itself.
+        model: a path, also of an ONNX file, the bare name of a file in ``models/``, what such a file says, or a network itself.
         batch: samples in a mini-batch, if not the file's own number.
         name: the name of a mapping's network; ``model`` if not given.
 
@@ -230,9 +228,7 @@ def _graph_of(file: Path, name: str, text: str) -> LayerGraph:
 def build_graph(document: Document, name: str) -> LayerGraph:
     """Return the network of a model file with all its shapes.
 
-    Raises:
-        ModelError: the file is no model file, layers form a cycle, shapes do not fit, nothing reads a layer, or no layer
-            has a weight.
+    Raises ``ModelError`` for no model file, a cycle, shapes that do not fit, a layer that nothing reads, or no weight.
     """
     content, found = expanded(document)
     try:

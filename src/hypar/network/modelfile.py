@@ -102,8 +102,7 @@ class _Scope:
 def expanded(document: Document) -> tuple[ModelFile, list[tuple[Layer, Where]]]:
     """Return the content of a model file, and its layers in its order, without shapes, each with its place.
 
-    Raises:
-        InputError: it is no model file, or entries are invalid; all faults of the first list that has any are named.
+    Raises ``InputError`` for no model file or invalid entries, with all faults of the first list that has any.
     """
     if not isinstance(document.data, dict):
         raise ModelError(document.at(()), f"found {shown(document.data)}", "a mapping with layers")

@@ -115,8 +115,7 @@ class Tensor(NamedTuple):
         contracted: dims of the producer's output that ops on the way sum over, such as a global pool.
         shape: the dims of one sample and their sizes, before it is flattened.
         number: its number among the tensors of the producer's trail.
-        operand: the consumer's tensor that it is, ``input`` for joins, which read all their inputs alike; ``weight`` for one that
-            both layers use.
+        operand: the consumer's tensor that it is, ``input`` for joins, which read all alike; ``weight`` for one of both layers.
         at: its number among the consumer's inputs.
     """
 
@@ -189,8 +188,7 @@ def computed_again(layers: Iterable[Layer | PlanNode], recompute: str | Iterable
 def kept_in_shards(layers: Iterable[Layer | PlanNode], recompute: str | Iterable[str]) -> frozenset[str]:
     """Return the names of the layers whose inputs are gathered again for the backward phase, as each layer or all ask.
 
-    Devices keep the shard of a tensor that they gather, as Megatron-LM does (Korthikanti et al., 4.2.2); in a block that is computed again
-    what is gathered for that is there.
+    Devices keep the shard of a tensor that they gather (Korthikanti et al., 4.2.2); a block that is computed again gathers anyway.
     """
     each = repeat(recompute) if isinstance(recompute, str) else recompute
     asked = [(layer.name, own) for layer, own in zip(layers, each, strict=False) if own != RECOMPUTED[0]]
@@ -354,8 +352,7 @@ class _Contraction:
     def traffic(self, trail: Sequence[LayerOp]) -> Iterator[Traffic]:
         """Yield the traffic of a node besides its products and of the ops behind it, an element of its output.
 
-        A tensor that several ops read has as many errors, which are read and written as one sum. The loss reads the network's
-        outputs, and writes their errors.
+        A tensor that several ops read has as many errors, moved as one sum. The loss reads outputs, and writes their errors.
         """
         first, *_ = trail
         for op in trail:

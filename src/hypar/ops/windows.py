@@ -83,9 +83,8 @@ class Window:
     def output_size(self, size: int, *, round_up: bool = False) -> int:
         """Return the number of outputs that ``size`` input elements make.
 
-        Raises:
-            ShapeError: a window is larger than the padded input; the padding of a transposed one leaves no output, or its output
-                padding is not below stride or dilation.
+        Raises ``ShapeError`` for a window larger than the padded input; for a transposed one whose padding leaves no output, or
+        whose output padding is not below stride or dilation.
         """
         if self.transposed:
             allowed, added = max(self.stride, self.dilation), self.output_padding
@@ -114,8 +113,7 @@ class Window:
     def reads(self, low: Any, high: Any) -> tuple[Any, Any]:
         """Return the input elements that outputs ``low`` to ``high - 1`` read: the first, and the one past the last.
 
-        Padding counts as input elements, which are negative before the first. If no window reaches the outputs the bounds are
-        equal. Bounds may be arrays.
+        Padding counts as input, from a negative number on. Bounds are equal if no window reaches the outputs; they may be arrays.
 
         Examples:
             >>> Window(kernel=3, stride=2, padding=1).reads(0, 4)

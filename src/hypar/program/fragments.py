@@ -9,8 +9,7 @@ read is summed. Devices that have read an element have a term of its error, and 
 for each read, also for one that copied nothing. Several copies of one error are no terms: each is summed by itself, and where
 none is a sum, who lacks the error takes the nearest copy.
 
-A fragment follows from the layer's nest and layout, from what it reads, and from who reads it next; equal layers of a network
-share theirs.
+A fragment follows from the layer's nest and layout, from what it reads, and from who reads it next; equal layers share theirs.
 """
 
 from __future__ import annotations
@@ -324,8 +323,7 @@ def following(
 ) -> dict[str, Fragment]:
     """Return the fragments of layers in order, by name, from the layouts of those that have choices.
 
-    Other layers make what these read besides, on other devices, and read the output of those in ``sent``.
-    Nothing divides the layout ``whole``.
+    Other layers make what these read besides, and read the output of those in ``sent``; nothing divides ``whole``.
     """
     found, readers = dict[str, Fragment](), _next_choices(ops, layouts, sent)
     for op in ops:

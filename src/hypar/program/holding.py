@@ -149,8 +149,7 @@ class Holding:
     def one_each(self, held: Holding) -> Holding:
         """Return what each device reads, but rows of an image, or channels, that several pieces read by one of them.
 
-        Where pieces overlap, an index belongs to the piece most of whose devices hold it, else to the one in whose middle it
-        lies more nearly.
+        Where pieces overlap, an index belongs to the piece most of whose devices hold it, else to the one of the nearer middle.
         """
         dims = self.members
         rest = [
@@ -339,8 +338,7 @@ def _digits(choices: Options, ways: int) -> dict[Choice, tuple[tuple[int, str], 
 def divide(size: int, layout: Layout, dim: str, held: Sequence[Members] = ()) -> Members:
     """Return the indices of a dim that each device gets, ``[*devices, size]``; nothing for an idle one.
 
-    Pieces have consecutive indices, unless devices have those of some tensors already: then they are chosen
-    among these where shares allow.
+    Pieces are consecutive, or chosen among the indices of tensors that devices have already where shares allow.
     """
     return _on_grid(layout, size, dim, held) if isinstance(layout, Grid) else _pieces(layout, size, dim, held)
 

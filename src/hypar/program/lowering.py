@@ -159,8 +159,7 @@ def lower(
 
     By ``moved`` partial sums are added up for all who have a term, by ``fused`` for those who need them next;
     ``direct`` sends the terms of errors straight to those who need their sums. The backward phase computes the
-    blocks of ``again`` once more (a single layer's does so by itself), and gathers the inputs of the layers of
-    ``shards``, of which devices keep shards.
+    blocks of ``again`` once more, and gathers the inputs of the layers of ``shards``, of which devices keep shards.
     """
     whole = Layout(places, ({},) * len(places.parts), np.ones(places.devices, bool))
     ops = [LayerOp(layer, layer.nest(graph.batch)) for layer in graph.layers]

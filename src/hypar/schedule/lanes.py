@@ -120,8 +120,7 @@ def together(pieces: Iterable[Piece]) -> Pieces:
 def in_shares(pieces: Sequence[Piece], formats: Formats) -> Pieces:
     """Return the transfers of a layer whose weight rests in shares.
 
-    Those that add up its gradient leave the sums in shares, half of what hands them to all; the other half gathers the weight, the
-    outermost level first.
+    Half of those that add up its gradient leave the sums in shares; the other half gathers the weight, outermost level first.
     """
     size, found, gathered = formats.weight / formats.gradient, list[Piece](), list[Piece]()
     for own in pieces:

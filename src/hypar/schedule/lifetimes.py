@@ -46,8 +46,7 @@ class Course(NamedTuple):
     Attributes:
         most: the most at any moment of each piece, ``[pieces, kinds]``.
         behind: those that stay behind it until the next one, ``[pieces, kinds]``.
-        nodes: the most during the forward phase of each node, that of the layers behind it included, and its backward phase,
-            ``[nodes, 2, kinds]``.
+        nodes: the most during the forward and the backward phase of each node and the layers behind it, ``[nodes, 2, kinds]``.
         entering: the most that come at once: from other stages for a piece of work, or of a transfer at a level, ``[kinds]``.
     """
 

@@ -65,8 +65,7 @@ class Linear(Weighted):
 class SequenceConv(Linear):
     """A ``linear`` layer of each window of ``kernel`` positions along ``over``, which a plan does not divide.
 
-    ``each`` names dims of which every index has filters of its own; without ``out`` each of their indices has one filter, as a
-    depthwise convolution.
+    ``each`` names dims of which every index has filters of its own; without ``out`` one, as of a depthwise convolution.
     """
 
     over: str = "sequence"
@@ -91,8 +90,7 @@ class SequenceConv(Linear):
 class Conv(Sliding, Weighted):
     """A two-dimensional convolution: filters that slide over the places of an image.
 
-    With ``groups`` the nest has a dim ``groups`` in all three tensors; ``in_channels`` and ``out_channels`` then count the
-    channels of one group.
+    With ``groups`` all three tensors have a dim ``groups``; ``in_channels`` and ``out_channels`` then are those of one.
     """
 
     out_channels: Size
@@ -158,8 +156,7 @@ class ConvTranspose(Conv):
 class Patch(Sliding, Weighted):
     """A convolution of one filter for each patch of an image, whose places are the positions of a sequence, row by row.
 
-    Patches have the size ``kernel`` and lie side by side. ``over`` names the dim of the positions, ``out`` those that are
-    made of a patch.
+    Patches of size ``kernel`` lie side by side. ``over`` names the dim of the positions, ``out`` those made of a patch.
 
     Source: Dosovitskiy and others, An Image is Worth 16x16 Words (2021), section 3.1.
     """

@@ -140,8 +140,7 @@ class Multiply(Join):
 class Scale(Op):
     """``F_out[n,p,q] = F_1[n,p,q] F_2[n,p]``: each element of the first input times the one of the second at its place.
 
-    The dims of the second input are some of those of the first, each of the same size or of size 1, as the gates of
-    squeeze-and-excitation.
+    The second input has some dims of the first, of the same size or of size 1, as the gates of squeeze-and-excitation.
 
     Source: Hu and others, Squeeze-and-Excitation Networks (CVPR 2018), section 3.
     """
