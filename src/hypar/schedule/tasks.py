@@ -105,46 +105,32 @@ class Entering(NamedTuple):
         return math.fsum(arrival.num_bytes for arrival in self.arrivals)
 
 
-class Made(NamedTuple):
-    """What the forward phase of a microbatch made.
-
-    Attributes:
-        start: its first task; -1 in an earlier step.
-        entry: the tasks that brought its input.
-        done: for each buffer the tasks that made it, on each group.
-        moved: function to them from those of another microbatch, if those are given.
-    """
-
-    start: int
-    entry: After
-    done: list[Waits]
-    moved: Moved | None = None
-
-    @property
-    def all_done(self) -> list[Waits]:
-        """For each buffer the tasks that made it in this microbatch, on each group."""
-        moved = self.moved
-        return self.done if moved is None else [[*map(moved, waits)] for waits in self.done]
-
-
 class Issued(NamedTuple):
     """A phase of a microbatch that was issued.
 
     Attributes:
-        start: its first task.
-        end: the first one behind it.
-        forward: the first task of the forward phase of the microbatch, for one that goes back.
+        start: its first task; -1 in an earlier step.
+        forward: the first task of the forward phase of the microbatch.
         entry: the tasks that bring its input, and that of the forward phase.
-        result: those that make its result.
         done: for each buffer the tasks that made it, on each group.
+        same: function to these tasks from those of another microbatch, if those are given.
+        end: the first task behind it.
+        result: the tasks that make its result.
     """
 
     start: int
-    end: int
     forward: int
     entry: After
-    result: After
     done: list[Waits]
+    same: Moved | None = None
+    end: int = 0
+    result: After = ()
+
+    @property
+    def all_done(self) -> list[Waits]:
+        """For each buffer the tasks that made it in this microbatch, on each group."""
+        same = self.same
+        return self.done if same is None else [[*map(same, waits)] for waits in self.done]
 
     def moved(self, start: int, forward: int, entry: After) -> Moved:
         """Return a function from tasks of the phase, and those it waits for, to the ones of another microbatch."""
@@ -280,14 +266,13 @@ class PartTasks:
     arriving: dict[str, tuple[int, Piece]] = field(default_factory=dict)
     handed_on: dict[str, Sequence[tuple[int, Rounds]]] = field(default_factory=dict)
     summed: dict[int, Issue] = field(default_factory=dict)
-    _made: dict[int, Made] = field(default_factory=dict)
+    _made: dict[int, Issued] = field(default_factory=dict)
     _issued: dict[str, Issued] = field(default_factory=dict)
 
     def begin(self) -> None:
         """Begin a step: what was made in those before is there."""
-        self._made = {
-            item: Made(-1, (), [[()] * len(self.overlaps)] * self.record.buffers) for item in self._made
-        }
+        for item in self._made:
+            self._made[item] = Issued(-1, -1, (), [[()] * len(self.overlaps)] * self.record.buffers)
         self._issued = {}
 
     def phase(self, phase: str, item: int, after: After = (), *, final: bool = True) -> After:
@@ -296,7 +281,7 @@ class PartTasks:
         Where resources run tasks in order, all microbatches have the same ones but at the end of a mini-batch.
         """
         start, forward = len(self.found.tasks), phase == "forward"
-        made = Made(start, after, [[]] * self.record.buffers) if forward else self._made.pop(item)
+        made = Issued(start, start, after, [[]] * self.record.buffers) if forward else self._made.pop(item)
         if forward:
             self._made[item] = made
         several = forward or (made.start >= 0 and not final)
@@ -307,12 +292,13 @@ class PartTasks:
             moved = issued.moved(start, made.start, entry)
             self.found.repeat(issued, moved, item)
             if forward:
-                self._made[item] = Made(start, after, issued.done, moved)
+                self._made[item] = made._replace(done=issued.done, same=moved)
             return moved(issued.result)
         done = made.all_done
         result = self._phase(phase, item, after, done, final=final)
         if several:
-            self._issued[phase] = Issued(start, len(self.found.tasks), made.start, entry, result, [*done])
+            end = len(self.found.tasks)
+            self._issued[phase] = Issued(start, made.start, entry, [*done], end=end, result=result)
         return result
 
     def _phase(self, phase: str, item: int, after: After, done: list[Waits], *, final: bool) -> After:
