@@ -13,7 +13,7 @@ from hypar.plan.records import GroupScore, Score, StagesRecord
 from hypar.planning.resolved import score_convention
 from hypar.reports import words
 from hypar.reports.text import faster_than
-from hypar.schedule.stages import level_name
+from hypar.schedule.lanes import level_name
 from hypar.sharding.conventions import MOVED
 from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.units import format_bytes, format_seconds

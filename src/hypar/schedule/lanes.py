@@ -18,7 +18,7 @@ from hypar.network.training import GATHERED, Formats
 from hypar.ops.nest import PHASES, Nest
 from hypar.schedule.pipeline_orders import ALONE, Moment
 from hypar.schedule.record import Again, Op
-from hypar.sharding.amounts.counted import Received, State, outermost, received_between, received_inside
+from hypar.sharding.amounts.counted import SEAM, Received, State, outermost, received_between, received_inside
 from hypar.sharding.amounts.cuts import Above
 from hypar.sharding.amounts.transfers import Between, Part, Sums
 from hypar.sharding.layout import GroupShare
@@ -38,6 +38,11 @@ WEIGHT = "weight"
 
 COMMUNICATION = "communication"
 """The kind of transfers."""
+
+
+def level_name(level: int) -> str:
+    """Return the name of a level, as ``H1``; of ``SEAM`` it is ``stages``."""
+    return "stages" if level == SEAM else f"H{level + 1}"
 
 
 class Piece(NamedTuple):

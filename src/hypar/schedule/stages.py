@@ -22,7 +22,18 @@ from hypar.machine.setting import byte_energies, energies, layer_energy, power_a
 from hypar.network.nodes import PlanNode
 from hypar.ops.nest import PHASES
 from hypar.plan.records import GroupScore, Score
-from hypar.schedule.lanes import COMMUNICATION, PHASE, Crossing, Lane, Piece, Pieces, Rounds, placed, together
+from hypar.schedule.lanes import (
+    COMMUNICATION,
+    PHASE,
+    Crossing,
+    Lane,
+    Piece,
+    Pieces,
+    Rounds,
+    level_name,
+    placed,
+    together,
+)
 from hypar.schedule.memory import gathers_of, memory_of
 from hypar.schedule.pipeline_orders import Schedule
 from hypar.schedule.record import Buckets, Op, backward_of, record_of
@@ -38,11 +49,6 @@ ROUNDING = 1e-9
 
 KINDS = (*PHASES, "update", COMMUNICATION)
 """Kinds of the tasks of a step."""
-
-
-def level_name(level: int) -> str:
-    """Return the name of a level, as ``H1``; of ``SEAM`` it is ``stages``."""
-    return "stages" if level == SEAM else f"H{level + 1}"
 
 
 class StageWork(NamedTuple):

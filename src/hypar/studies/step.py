@@ -16,9 +16,9 @@ from hypar.network.graph import gradients_of
 from hypar.ops.nest import PHASES
 from hypar.plan.plan import Plan
 from hypar.planning.replay import ScoredStep, run_plan
-from hypar.schedule.lanes import COMMUNICATION, PHASE, WEIGHT, Piece
+from hypar.schedule.lanes import COMMUNICATION, PHASE, WEIGHT, Piece, level_name
 from hypar.schedule.memory import layers_of, memory_of
-from hypar.schedule.stages import Step, joules_of, level_name
+from hypar.schedule.stages import Step, joules_of
 from hypar.sharding.amounts.counted import SEAM
 from hypar.sharding.tree import WHOLE_ARRAY
 

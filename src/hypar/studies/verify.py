@@ -37,10 +37,9 @@ from hypar.planning.resolved import Resolved, cost_convention, score_convention
 from hypar.planning.sources import machine_of, times_of, wrong_in
 from hypar.planning.uneven.tree import branch_of
 from hypar.program.lowering import Item, Program
-from hypar.schedule.lanes import WEIGHT, Piece
+from hypar.schedule.lanes import WEIGHT, Piece, level_name
 from hypar.schedule.lifetimes import Arrays
 from hypar.schedule.memory import layers_in_order
-from hypar.schedule.stages import level_name
 from hypar.sharding.amounts.counted import SEAM
 from hypar.sharding.conventions import CONVENTIONS, DIRECT, FUSED, MOVED, PAPER
 from hypar.sharding.layout import Numbers
