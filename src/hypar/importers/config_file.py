@@ -63,10 +63,7 @@ SIZES = range(1, LARGEST + 1)
 class _Config:
     """A config of a shipped model's family, for some positions or as many as it allows; keys that change no size are not read.
 
-    Attributes:
-        shipped: the content of the shipped model's file.
-        learned: whether its positions are a trained table.
-        most, length: the positions that it allows, and those of a sample.
+    Its positions are ``learned`` where they are a trained table; ``most`` are allowed, and a sample has ``length`` of them.
     """
 
     def __init__(self, data: Mapping[str, Any], where: str, sequence: int | None) -> None:

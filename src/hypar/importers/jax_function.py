@@ -62,13 +62,7 @@ def capture(fn: Any, params: Any, inputs: Sequence[Any], name: str, where: str) 
 
 
 class _Reader:
-    """Opens a jaxpr.
-
-    Attributes:
-        called: the value behind a variable.
-        parameters: the identity of the trained tensor behind a value.
-        data: the values that depend on an input.
-    """
+    """Opens a jaxpr: the values behind variables, the trained tensors behind values, and those that depend on an input."""
 
     def __init__(self) -> None:
         self.shapes: dict[str, tuple[int, ...]] = {}

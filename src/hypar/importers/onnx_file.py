@@ -88,13 +88,9 @@ def capture(network: str) -> Trace:
 
 
 class _File:
-    """A file.
+    """A file: the shapes of its tensors, their number formats, and the values of single numbers and of few whole ones.
 
-    Attributes:
-        weights: shapes of its tensors.
-        formats: number formats of these.
-        values: what is in tensors of few whole numbers, and in single numbers.
-        full: square tensors whose first row ends as it begins.
+    The square tensors whose first row ends as it begins are ``full``.
     """
 
     def __init__(self, onnx: Any, model: Any, file: Path) -> None:

@@ -120,11 +120,9 @@ def kind_of(node: Any) -> str:
 
 
 class _Program:
-    """An exported program.
+    """An exported program: the values that names stand for after operations in place, by ``alias``, and its operations.
 
-    Attributes:
-        alias: the value that a name stands for after operations in place.
-        parts: the values copied into each tensor that was made empty along an axis, by their first element.
+    In ``parts`` are the values copied into each tensor that was made empty along an axis, by their first element.
     """
 
     def __init__(self, torch: Any, module: Any, program: Any) -> None:

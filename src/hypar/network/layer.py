@@ -80,12 +80,9 @@ def _nest(op: Op, inputs: tuple[tuple[tuple[str, int], ...], ...], batch: int) -
 
 
 class Tie(NamedTuple):
-    """A layer that uses the weight of another.
+    """A layer that uses the weight of another, its owner.
 
-    Attributes:
-        user: the layer.
-        owner: the layer whose weight it is.
-        axes: for each dim of the owner's weight the place of that dim in the user's, as ``np.transpose`` takes them.
+    The axes are the place in the user's weight of each dim of the owner's, as ``np.transpose`` takes them.
     """
 
     user: str

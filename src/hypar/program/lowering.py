@@ -27,13 +27,9 @@ Arrays = Mapping[str, str]
 
 
 class Item(NamedTuple):
-    """What a transfer is for.
+    """What a transfer is for: an ``input``, ``output``, ``weight``, ``bias`` or ``statistics`` in a phase.
 
-    Attributes:
-        layer: name of the layer inside which it happens, or that reads the tensor.
-        maker: name of the layer that makes the tensor; None inside a layer.
-        phase: ``forward``, ``backward``, ``gradient``, or ``weight`` of one that is gathered.
-        tensor: ``input``, ``output``, ``weight``, ``bias`` or ``statistics``.
+    It happens inside the layer, or brings to it what the ``maker`` makes. The phase of a weight that is gathered is ``weight``.
     """
 
     layer: str

@@ -68,13 +68,9 @@ class Course(NamedTuple):
 
 
 class StepOp(NamedTuple):
-    """A layer of a step.
+    """A layer of a step, with the index of its node in the network and the part of the stage that runs it.
 
-    Attributes:
-        layer: the layer.
-        node: the index of its node in the network.
-        part: the part of the stage that runs it.
-        sent: for each reader in another stage a key by which the last one comes first, and how many parts have run before it reads.
+    It is ``sent`` to readers in other stages, each with a key by which the last one comes first, and how many parts run before.
     """
 
     layer: LayerOp

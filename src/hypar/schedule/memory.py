@@ -46,8 +46,7 @@ class Held:
     Attributes:
         weights: the elements of weights, of their gradients and of those that devices update, on the devices of each kind, ``[kinds]``.
         gradients: for each layer with a weight, by its index in the network, the elements of its gradient that arrive at each level.
-        arrays: the arrays of the layers of some ``parts``.
-        buffer: the most bytes that arrive at once.
+        arrays: the arrays of the layers of some ``parts``, with a ``buffer`` for the most bytes that arrive at once.
     """
 
     weights: tuple[NDArray[np.float64], ...]

@@ -34,13 +34,9 @@ ALONE = (Moment(0, (0,)), Moment(1, (0,)))
 
 
 class Work(NamedTuple):
-    """One piece of work of a stage.
+    """One piece of work of a stage, ``forward``, or ``backward`` with the gradients, on a microbatch in a part, from 0.
 
-    Attributes:
-        phase: ``forward``, or ``backward`` with the gradients.
-        item: number of the microbatch, from 0.
-        part: number of the stage's part that does it, from 0; 0 for a stage in one part.
-        final: whether the part's weights are updated behind it, with the gradients of its mini-batch.
+    Behind the ``final`` one the part's weights are updated, with the gradients of its mini-batch.
     """
 
     phase: str
@@ -50,11 +46,9 @@ class Work(NamedTuple):
 
 
 class Schedule(NamedTuple):
-    """An order of work.
+    """An order of work, one of ``FLUSHES``, which says whether the pipeline runs empty after each mini-batch.
 
-    Attributes:
-        name: one of ``FLUSHES``, which says whether the pipeline runs empty after each mini-batch.
-        parts: the number of parts of the network that each stage works for; ``interleaved`` in one part is ``1f1b``.
+    Each stage works for a number of parts of the network; ``interleaved`` in one part is ``1f1b``.
     """
 
     name: str
