@@ -328,9 +328,8 @@ def following(
     found, readers = dict[str, Fragment](), _next_choices(ops, layouts, sent)
     for op in ops:
         names = zip(op.inputs, op.nest.inputs, strict=False)
-        sources = tuple(
-            [found[name].source if name in found else _elsewhere(own.shape, whole) for name, own in names]
-        )
+        each = [found[name].source if name in found else _elsewhere(own.shape, whole) for name, own in names]
+        sources = tuple(each)
         by, chosen = None, op.name in layouts
         if op.name in readers:
             reader, operand = readers[op.name]

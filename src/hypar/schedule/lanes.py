@@ -127,15 +127,13 @@ def in_shares(pieces: Sequence[Piece], formats: Formats) -> Pieces:
 
     Half of those that add up its gradient leave the sums in shares; the other half gathers the weight, outermost level first.
     """
-    size, found, gathered = formats.weight / formats.gradient, list[Piece](), list[Piece]()
+    size, found, whole = formats.weight / formats.gradient, list[Piece](), list[Piece]()
     for own in pieces:
         halves = own.link_bytes / 2, own.num_bytes / 2
         if own.phase == PHASE:
-            gathered.append(
-                own.moving(*[size * half for half in halves], phase=WEIGHT, collective="all_gather")
-            )
+            whole.append(own.moving(*[size * half for half in halves], phase=WEIGHT, collective="all_gather"))
         found.append(own.moving(*halves, collective="reduce_scatter") if own.phase == PHASE else own)
-    return (*found, *reversed(gathered))
+    return (*found, *reversed(whole))
 
 
 def priced(setting: Setting, found: Sequence[Received]) -> Pieces:

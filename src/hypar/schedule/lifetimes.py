@@ -159,13 +159,9 @@ class Ledger:
     def __init__(self) -> None:
         self.op = -1
         self.sizes: list[Bytes] = []
-        self.made: list[int] = []
-        self.last: list[int] = []
-        self.owners: list[int] = []
+        self.made, self.last, self.owners, self.ends = list[int](), list[int](), list[int](), list[int]()
         self.later: dict[int, int] = {}
-        self.passed: set[int] = set()
-        self.outside: set[int] = set()
-        self.ends: list[int] = []
+        self.passed, self.outside = set[int](), set[int]()
 
     def next(self, *reads: int, saved: Iterable[int] = ()) -> None:
         """Begin an op that reads some buffers, and what was saved of others."""

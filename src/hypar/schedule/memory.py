@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.network.nodes import PlanGraph, Tensor, computed_again, kept_in_shards, kept_with_graph
+from hypar.network.nodes import PlanGraph, Tensor, computed_again, kept_in_shards
 from hypar.network.training import AS_USUAL, Formats
 from hypar.program.fragments import Fragment, following, gathered_again, gradient_of, rest_of
 from hypar.program.holding import Holding, Transfer, grids
@@ -142,16 +142,13 @@ def _parts(lane: Lane) -> tuple[_Part, ...]:
 
 
 def _held(lane: Lane) -> Held:
-    setting, parts = lane.setting, _parts(lane)
+    setting = lane.setting
     convention = MOVED if setting.convention == PAPER else setting.convention
-    by = convention, setting.training.recompute, setting.formats
-    return _held_by(parts[0].graph, parts, setting.array, by)
+    return _held_by(_parts(lane), setting.array, (convention, setting.training.recompute, setting.formats))
 
 
-@kept_with_graph
-def _held_by(
-    _: PlanGraph, parts: tuple[_Part, ...], array: tuple[int, ...], by: tuple[str, str, Formats]
-) -> Held:
+@lru_cache(maxsize=1024)
+def _held_by(parts: tuple[_Part, ...], array: tuple[int, ...], by: tuple[str, str, Formats]) -> Held:
     convention, recompute, formats = by
     nodes = [node for part in parts for node in part.graph.layers]
     choices = [own for part in parts for own in part.choices]

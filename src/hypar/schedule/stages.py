@@ -278,31 +278,27 @@ def summarise(lanes: Sequence[Lane], step: Step, machine: Machine) -> Score:
         energy=energy,
         communication={level: exact_number(amount) for level, amount in received.items()},
         memory={item: exact_number(amount) for item, amount in memories[fullest].items()},
-        groups=_groups(lanes, step, held) if staged or machine.groups else None,
+        groups=[*_groups(lanes, step, held)] if staged or machine.groups else None,
     )
 
 
-def _groups(lanes: Sequence[Lane], step: Step, held: Sequence[float]) -> list[GroupScore]:
-    timeline, found = step.timeline, list[GroupScore]()
-    spans: list[list[tuple[float, float, bool]]] = [[] for _ in lanes]
+def _groups(lanes: Sequence[Lane], step: Step, held: Sequence[float]) -> Iterator[GroupScore]:
+    timeline, spans = step.timeline, [list[tuple[float, float, bool]]() for _ in lanes]
     for start, end, piece in zip(timeline.starts, timeline.ends, step.pieces, strict=True):
         for number in piece.groups:
             spans[number].append((start, end, not piece.collective))
     for lane, own, num_bytes in zip(lanes, spans, held, strict=True):
         machine = lane.setting.machine
-        found.append(
-            GroupScore(
-                group=lane.name,
-                devices=lane.devices,
-                computing_s=math.fsum(end - start for start, end, computes in own if computes),
-                communicating_s=math.fsum(end - start for start, end, computes in own if not computes),
-                idle_s=_beyond(timeline.makespan, _covered(own)),
-                memory_bytes=exact_number(num_bytes),
-                capacity_bytes=None if machine.memory_bytes is None else exact_number(machine.memory_bytes),
-                fits=machine.fits(num_bytes),
-            )
+        yield GroupScore(
+            group=lane.name,
+            devices=lane.devices,
+            computing_s=math.fsum(end - start for start, end, computes in own if computes),
+            communicating_s=math.fsum(end - start for start, end, computes in own if not computes),
+            idle_s=_beyond(timeline.makespan, _covered(own)),
+            memory_bytes=exact_number(num_bytes),
+            capacity_bytes=None if machine.memory_bytes is None else exact_number(machine.memory_bytes),
+            fits=machine.fits(num_bytes),
         )
-    return found
 
 
 def _covered(spans: Sequence[tuple[float, float, bool]]) -> float:

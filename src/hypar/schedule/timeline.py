@@ -66,9 +66,7 @@ def run(tasks: Sequence[Task]) -> Timeline:
 
     Raises ``ProblemError`` for a duration that is negative or not finite, or a predecessor that is not before.
     """
-    starts: list[float] = []
-    ends: list[float] = []
-    held_by: list[int | None] = []
+    starts, ends, held_by = list[float](), list[float](), list[int | None]()
     last: dict[str, int] = {}
     for index, (resource, seconds, after, _) in enumerate(tasks):
         if not 0 <= seconds < math.inf:
