@@ -181,8 +181,7 @@ def _last_reads(program: Program) -> dict[int, list[str]]:
 
 def _late(program: Program) -> tuple[set[str], set[str]]:
     """Return the arrays that are read, and those that are written, behind all microbatches."""
-    late = [step for step in program.steps if step.once]
-    reads, writes = zip(*map(_arrays, late), strict=True)
+    reads, writes = zip(*[_arrays(step) for step in program.steps if step.once], strict=True)
     return set().union(*reads), set().union(*writes)
 
 
@@ -239,8 +238,7 @@ def _read(devices: Devices, step: Move) -> Array:
 
 def _load(devices: Devices, parameters: Parameters) -> None:
     for update in devices.program.updates:
-        whole = parameters[update.layer][update.parameter]
-        own = np.where(mask(update.holding), whole, np.nan)
+        own = np.where(mask(update.holding), parameters[update.layer][update.parameter], np.nan)
         devices.parameters.setdefault(update.layer, {})[update.parameter] = own
         for tie in update.ties:
             tied = np.transpose(own, (0, *(axis + 1 for axis in np.argsort(tie.axes))))
@@ -275,8 +273,7 @@ def compute(devices: Devices, step: Compute) -> None:
             continue
         for role, values in done.items():
             # A device with an empty piece has terms of nothing, which take part in sums as zero.
-            shape = values.shape[len(group) > 1 :]
-            found.setdefault(role, np.zeros((num_devices, *shape)))[at] = values
+            found.setdefault(role, np.zeros((num_devices, *values.shape[len(group) > 1 :])))[at] = values
     for role, name in step.writes.items():
         devices.values[name] = found.get(role, np.zeros(num_devices))
 

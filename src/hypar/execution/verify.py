@@ -107,8 +107,7 @@ def verify_program(
 def counted(program: Program, microbatches: int = 1) -> Iterator[tuple[Item, Numbers]]:
     """Yield what each transfer is for, and the elements that each level moves in a mini-batch."""
     for step in program.transfers.values():
-        times = 1 if step.once else microbatches
-        yield step.item, times * moved(program.places, step.transfer)
+        yield step.item, (1 if step.once else microbatches) * moved(program.places, step.transfer)
 
 
 def alone(graph: LayerGraph) -> Program:

@@ -55,7 +55,6 @@ FUNCTIONS = {
     "relu": "relu",
     **dict.fromkeys(("silu", "swish"), "silu"),
 }
-"""Ops of the functions of configs."""
 
 SIZES = range(1, LARGEST + 1)
 

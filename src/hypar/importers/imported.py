@@ -89,8 +89,7 @@ class _Reader(Reading):
         if found is None:
             raise ModelError(self.trace.name, "the result does not depend on the input")
         sizes = "x".join(map(str, self.trace.shapes[self.trace.output])) or "one number"
-        allowed = "one that has samples, as the input"
-        raise ModelError(self.trace.name, f"found a result of {sizes}", allowed)
+        raise ModelError(self.trace.name, f"found a result of {sizes}", "one that has samples, as the input")
 
     def said(self) -> TensorAxes | None:
         """Add the layers that say an operation, by the first rule that gives what it makes, or as a function of each element."""
@@ -198,8 +197,7 @@ class Imported:
         lines = [_flow({key: said[key]})[1:-1] for key in ("source", "batch", "dtype", "dims") if key in said]
         lines += ["blocks:"] if said.get("blocks") else []
         for name, block in said.get("blocks", {}).items():
-            entries = (f"      - {_flow(entry)}" for entry in block["layers"])
-            lines += [f"  {name}:", "    layers:", *entries]
+            lines += [f"  {name}:", "    layers:", *(f"      - {_flow(entry)}" for entry in block["layers"])]
         return "\n".join([*lines, "layers:", *(f"  - {_flow(entry)}" for entry in said["layers"]), ""])
 
 

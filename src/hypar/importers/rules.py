@@ -314,8 +314,7 @@ def sliced(view: Reading) -> TensorAxes:
     def swapped(dims: Axis) -> Axis:
         return tuple(atom for one in atoms.leaves(dims) for atom in (new if one is outer else (one,)))
 
-    roles = {**draft.roles, "out": swapped(made)}
-    part = view.add(replace(draft, roles=roles, notes={"one": 1}))
+    part = view.add(replace(draft, roles={**draft.roles, "out": swapped(made)}, notes={"one": 1}))
     found = TensorAxes(part, tuple(map(swapped, held.axes)))
     return found.replaced(axis) if drop else found
 

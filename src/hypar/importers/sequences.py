@@ -152,9 +152,8 @@ def _linear(view: Reading, held: TensorAxes, weight: str, roles: Roles, *, bias:
         found = view.put("conv", held, fields={"out_channels": atoms.size(new), "kernel": 1, "bias": bias})
         refuse(not atoms.unite((*new, *kept), found.layer.dims))
         return replace(found, axes=result)
-    tied = _owner(view, weight, (contracted, new))
     said = {"roles": {"contracted": order, "out": new}, "fields": {"bias": bias}}
-    return view.put("linear", held, axes=result, tied=tied, **said)
+    return view.put("linear", held, axes=result, tied=_owner(view, weight, (contracted, new)), **said)
 
 
 def _owner(view: Reading, weight: str, axes: tuple[Axis, Axis]) -> LayerDraft | None:

@@ -160,8 +160,7 @@ class _Program:
         value = node.meta["val"]
         while isinstance(value, list | tuple):
             value = value[0] if value else None
-        shape = getattr(value, "shape", ())
-        return tuple(size if isinstance(size, int) else 0 for size in shape)
+        return tuple(size if isinstance(size, int) else 0 for size in getattr(value, "shape", ()))
 
     def true(self, name: str) -> str:
         while name in self.alias:

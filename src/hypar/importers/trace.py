@@ -169,8 +169,7 @@ def adapted(
     if (adapter := adapters.get(name, ADAPTERS.get(name))) is not None:
         return adapter(node)
     op = CANONICAL.get(name, name)
-    names = OPERANDS.get(name, OPERANDS.get(op, ()))
-    return replace(node.called(op, names), attributes=node.attributes)
+    return replace(node.called(op, OPERANDS.get(name, OPERANDS.get(op, ()))), attributes=node.attributes)
 
 
 @dataclass(frozen=True, kw_only=True)

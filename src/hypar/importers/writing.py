@@ -238,8 +238,7 @@ class _Writer:
             base = "_".join(run.path) if kind in CONTAINERS else kind
             base = _word(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", base).lower()) or "block"
             name = self.block_of[form] = _free(base, self.block_of.values())
-            layers = self.layers(run.members)
-            self.blocks[name] = {"layers": self.entries(layers, run.path, *self.read(run))}
+            self.blocks[name] = {"layers": self.entries(self.layers(run.members), run.path, *self.read(run))}
         return self.block_of[form]
 
 

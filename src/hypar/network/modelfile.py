@@ -259,8 +259,7 @@ class _Expansion:
     def resolved(self, layer: Layer, where: Where, scope: _Scope) -> Layer:
         op = layer.op
         if op.tied is not None:
-            tied = self.resolve(op.tied, scope, (*where, "weight"))
-            op = one_op(op.model_copy(update={"weight": tied}))
+            op = one_op(op.model_copy(update={"weight": self.resolve(op.tied, scope, (*where, "weight"))}))
         inputs = tuple([self.resolve(name, scope, (*where, "inputs")) for name in layer.inputs])
         return replace(layer, name=scope.prefix + layer.name, op=op, inputs=inputs)
 

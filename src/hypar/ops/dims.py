@@ -15,7 +15,6 @@ LARGEST = 2**40
 """Largest size of a dim that a model names."""
 
 NAME = re.compile(r"[a-z][a-z_]+")
-"""The form of a dim's name in a model."""
 
 READ, MADE, CONTRACTED = "in_", "out_", "key_"
 """Prefixes of a named dim that an op contracts with its weight, makes with it, or contracts between two activations."""

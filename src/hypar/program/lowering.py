@@ -358,8 +358,7 @@ class _Lowered:
             source, added = self._of_users(source) if users else (source, added)
             rest = self._rest() if name == "weight" else None
             own, once = rest.summed if rest else added, not rest or flow.zero == 1 or bool(users)
-            item = self._for("gradient", name)
-            summed = self._move(own, source, f"d {self.name} {name}", item, once=once)
+            summed = self._move(own, source, f"d {self.name} {name}", self._for("gradient", name), once=once)
         found = Update(self.name, name, summed, added.need, tuple(tie for tie, *_ in users))
         if rest and self.rest:
             found = replace(found, holding=rest.summed.need)

@@ -37,7 +37,6 @@ WEIGHT = "weight"
 """The phase of transfers that gather weights."""
 
 COMMUNICATION = "communication"
-"""The kind of transfers."""
 
 
 def level_name(level: int) -> str:
@@ -78,9 +77,8 @@ class Piece(NamedTuple):
 
     def moving(self, link_bytes: float, num_bytes: float, **fields: str) -> Piece:
         """Return the transfer of other bytes over its link, perhaps in another phase or by another collective."""
-        kind = fields.get("collective", self.collective)
         assert self.link is not None  # noqa: S101 (of transfers inside stages)
-        line = self.link.line(kind, link_bytes)
+        line = self.link.line(fields.get("collective", self.collective), link_bytes)
         new: dict[str, Any] = {"seconds": line.seconds(link_bytes), "latency_s": line.latency_s, **fields}
         return self._replace(link_bytes=link_bytes, num_bytes=num_bytes, **new)
 
@@ -373,8 +371,7 @@ class Lane(_Devices):
                 own = self._busy(self.setting.update_seconds(time) / self.replicas[layer], "update")
                 gathered = summed[WEIGHT][layer] if zero < GATHERED else ()
                 computed["update"][layer] = (*own, *gathered)
-        moved = _each(self.outer, self.sent)
-        return {"compute": computed, "update": computed, "sum": summed, "move": moved}
+        return {"compute": computed, "update": computed, "sum": summed, "move": _each(self.outer, self.sent)}
 
     def _computed(self, time: LayerTime | None) -> dict[str, Rounds]:
         each = {} if time is None else {**time.seconds, "update": self.setting.update_seconds(time)}

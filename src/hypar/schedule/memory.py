@@ -220,8 +220,7 @@ def _readers(parts: Sequence[_Part]) -> dict[tuple[int, int], list[tuple[tuple[i
     apart = ((at, own) for at, own in sent if not any(at + own.consumer in span for span in spans))
     for number, (at, own) in enumerate(apart):
         behind = sum(span.start < at + own.consumer for span in spans[1:])
-        key = (-at - own.consumer, number), behind
-        found.setdefault((at + own.producer, own.number), []).append(key)
+        found.setdefault((at + own.producer, own.number), []).append(((-at - own.consumer, number), behind))
     return found
 
 

@@ -190,14 +190,12 @@ def _backward(
 ) -> list[Op]:
     at, arrived = EACH * node, tuple([_way(graph, edge) + 1 for edge in out_of])
     reads = (*(arrived or (ERROR,)), at + OUTPUT)
-    moves = sorted((-graph.tensors[edge].producer, edge) for edge in into)
+    sent, makers = (at + SENT,), sorted((-graph.tensors[edge].producer, edge) for edge in into)
+    moves = [Op("move", "backward", -maker, sent, (_way(graph, edge) + 1,), edge) for maker, edge in makers]
     return [
         Op("compute", "backward", node, reads, (at + ERROR_TERMS,)),
-        Op("sum", "backward", node, (at + ERROR_TERMS,), (at + SENT,)),
-        *[
-            Op("move", "backward", -maker, (at + SENT,), (_way(graph, edge) + 1,), edge)
-            for maker, edge in moves
-        ],
+        Op("sum", "backward", node, (at + ERROR_TERMS,), sent),
+        *moves,
         Op("compute", "gradient", node, reads, (at + GRADIENT_TERMS,)),
         Op("sum", "gradient", node, (at + GRADIENT_TERMS,), (at + GRADIENT,), once=once),
         Op("update", "update", node, (at + GRADIENT,), (at + WEIGHT,), once=True),

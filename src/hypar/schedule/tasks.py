@@ -25,7 +25,6 @@ from hypar.schedule.record import ERROR, INPUT, Op, Record
 from hypar.schedule.timeline import Task, Timeline, run
 
 Costed = tuple["Op", "Rounds"]
-"""An op with its pieces."""
 
 After = tuple[int, ...]
 """Indices of the tasks to wait for."""
@@ -367,11 +366,8 @@ Tied = tuple[tuple[int, int, "Entering"], ...]
 class Pipeline:
     """The tasks of a pipeline, issued in the order of a schedule.
 
-    Attributes:
-        found: the tasks.
-        parts: the parts of the stages in the network's order, in turn of the first stage to the last.
-        count: the number of stages.
-        exchanges: the gradients that several stages add up once a mini-batch.
+    The parts of the stages are in the network's order, in turn of the first stage to the last; some stages exchange
+    gradients, which they add up once a mini-batch.
     """
 
     found: TaskList

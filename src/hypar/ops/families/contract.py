@@ -178,8 +178,7 @@ class Patch(Sliding, Weighted):
         reads = Projection(height, (self.over, "kernel_height"), window)
         image = {"channels": "in_channels", "height": reads, "width": Projection(width)}
         taps = {"in_channels": shape["channels"], "kernel_height": rows, "kernel_width": columns}
-        places = {self.over: height // rows * across}
-        return self.contraction(image, {**places, **made_by}, {**taps, **made})
+        return self.contraction(image, {self.over: height // rows * across, **made_by}, {**taps, **made})
 
     def _value(self, run: Run, read: Var, weight: Var) -> Var:
         width, columns = run.nest.operands["input"].axes["width"].size, self.kernel[1]

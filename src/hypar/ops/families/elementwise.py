@@ -93,9 +93,8 @@ class Pointwise(Elementwise):
         if self.function != "lrn":
             return super()._facts(shape)
         need(shape, ["channels"])
-        window = Window(kernel=NEIGHBOURS, padding=NEIGHBOURS // 2)
         saved = Saved(input=True, elements=math.prod(shape.values()))
-        return {"windows": {"channels": window}, "saved": saved}
+        return {"windows": {"channels": Window(kernel=NEIGHBOURS, padding=NEIGHBOURS // 2)}, "saved": saved}
 
 
 class Dropout(Op):
@@ -154,8 +153,7 @@ class Scale(Op):
         within = all(dim in one and size in (1, one[dim]) for dim, size in two.items())
         fits(within, (one, two), "dims of the first input in the second, of the same size or of size 1")
         by, single = prefixed(CONTRACTED, {dim: size for dim, size in two.items() if size != one[dim]})
-        read = [one, {**two, **by}]
-        return {"loops": single, "read": read, "fraction": 0.0, "whole": frozenset(single)}
+        return {"loops": single, "read": [one, {**two, **by}], "fraction": 0.0, "whole": frozenset(single)}
 
 
 class Trained(Op):

@@ -40,9 +40,8 @@ class Stated(Op):
         if self.shape is not None:
             return dict(self.shape)
         given = {dim: size for dim in VOLUME[1:] if (size := getattr(self, dim)) is not None}
-        known = ((), VOLUME[2:], VOLUME[1:])
         allowed = "height and width, both or neither, and depth beside both"
-        fits((*given,) in known, " and ".join(given), allowed)
+        fits((*given,) in ((), VOLUME[2:], VOLUME[1:]), " and ".join(given), allowed)
         return {"channels": self.channels or 1, **given}
 
 
@@ -141,8 +140,7 @@ class Select(Op):
         need(shape, [self.over])
         size = shape[self.over]
         fits(self.index < size, f"index {self.index} of {describe(shape)}", f"below {size}")
-        window = Window(kernel=1, padding=-self.index)
-        return {"windows": {self.over: window}, "places": {self.over: 1}}
+        return {"windows": {self.over: Window(kernel=1, padding=-self.index)}, "places": {self.over: 1}}
 
 
 class Pool(Sliding):
