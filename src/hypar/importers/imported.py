@@ -146,7 +146,7 @@ class _Reader(Reading):
 class Coverage:
     """The operations of all contractions of the example, and the elements of all trained tensors, each counted once.
 
-    Those of layers that are not ``opaque`` are said; these are counted by the framework's name of their operations.
+    Those of layers that are not opaque are said; ``opaque`` counts the others by the framework's names.
     """
 
     flop: int

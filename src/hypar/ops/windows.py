@@ -113,7 +113,7 @@ class Window:
     def reads(self, low: Any, high: Any) -> tuple[Any, Any]:
         """Return the input elements that outputs ``low`` to ``high - 1`` read: the first, and the one past the last.
 
-        Padding counts as input, from a negative number on. Bounds are equal if no window reaches the outputs; they may be arrays.
+        Padding counts as input, negative before the first element. Bounds are equal if no window reaches the outputs; they may be arrays.
 
         Examples:
             >>> Window(kernel=3, stride=2, padding=1).reads(0, 4)

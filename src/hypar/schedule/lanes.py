@@ -123,7 +123,7 @@ def together(pieces: Iterable[Piece]) -> Pieces:
 def in_shares(pieces: Sequence[Piece], formats: Formats) -> Pieces:
     """Return the transfers of a layer whose weight rests in shares.
 
-    Half of those that add up its gradient leave the sums in shares; the other half gathers the weight, outermost level first.
+    Those that add up its gradient are halved, as sums stay in shares; the other half gathers the weight, outermost level first.
     """
     size, found, whole = formats.weight / formats.gradient, list[Piece](), list[Piece]()
     for own in pieces:

@@ -17,7 +17,7 @@ from hypar.errors import ProblemError
 
 
 class Task(NamedTuple):
-    """A task that takes some seconds of a resource, after others that are listed before it; its kind is for sums."""
+    """A task that takes some seconds of a resource after others, listed before it; its kind is for sums of time."""
 
     resource: str
     seconds: float
