@@ -78,7 +78,7 @@ def test_a_plan_that_does_not_fit_is_never_the_best_and_dp_is_said_to_be_one() -
     assert shown(small).rows[1]["tone"] == "bad"
     assert bars_of(small)[1] == "does not fit"
     base, own = hypar.compare_strategies("alexnet", strategies="hypar", hardware=machine("500 MB"))
-    ahead = replace(base, totals=known(own.totals)._replace(time_s=own.time_s / 2))
+    ahead = replace(base, totals=known(own.totals).model_copy(update={"time_s": own.time_s / 2}))
     said = ": hypar is fastest of those that fit; dp, which does not fit, is 2.00x faster"
     assert hypar.Comparison([ahead, own]).document().title.endswith(said)
     swept = hypar.sweep_model("alexnet", hardware=machine("500 MB"), strategy=["dp", "hypar"]).document()

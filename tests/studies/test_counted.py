@@ -21,7 +21,7 @@ from hypar.planning.strategies.base import load_strategy
 from hypar.registry import plugin_names
 from hypar.reports.report import compared, read_reported
 from hypar.sharding.conventions import BY_LEVELS, MOVED, PAPER
-from hypar.studies.grid import costs_of, totals_of
+from hypar.studies.grid import costs_of
 from tests.benches import lenet_profile
 from tests.kit import known, output
 from tests.prose import unbroken
@@ -100,7 +100,7 @@ def test_measured_times_are_for_the_rows_whose_cost_has_them() -> None:
     rows = compare_strategies("lenet-c", strategies="deepa", profile=profile, cost="deepa", **asked)
     assert all(row.plan is not None and row.plan.profile is not None for row in rows)
     found = explore_model("lenet-c", vary="fc1", strategy="deepa", profile=profile, mode="serial", **asked)
-    assert found.baseline.totals == totals_of(dp.plan.score)
+    assert found.baseline.totals == dp.plan.score
 
 
 @pytest.mark.parametrize("convention", ["moved", "fused"])

@@ -10,7 +10,6 @@ from click.testing import CliRunner
 from hypar import Exploration, Plan, explore_model, load_machine, plan_model, score_plan
 from hypar.cli.main import main
 from hypar.errors import HyparError
-from hypar.studies.grid import totals_of
 from tests.effort import crossed, late
 from tests.heterogeneous import group, kind, write_machine
 from tests.kit import known
@@ -39,7 +38,7 @@ def test_points_of_device_groups_are_the_plans_of_pinned_choices(vary: Any) -> N
     assert {layer for layer, _ in found.ways} <= {*found.plan.layers}
     for point, changed in zip(found, texts_of(found), strict=True):
         plan = plan_model("lenet-c", pins=pins_of(found.plan, changed), strategy="hypar", **asked)
-        assert point.totals == totals_of(plan.score)
+        assert point.totals == plan.score
         assert point.fits == known(plan.score).fits
 
 
@@ -56,16 +55,14 @@ def test_points_inside_stages_are_the_scores_of_these_plans(stages: int, convent
     assert found.plan.staged
     assert found.convention == convention
     own = next(point for point in found if point.own)
-    assert own.totals == totals_of(found.plan.score)
+    assert own.totals == found.plan.score
     times = set()
     for point in found:
         splits = [split.model_copy(update={"choices": dict(split.choices)}) for split in found.plan.splits]
         for (layer, level), choice in point.axes.items():
             splits[level].choices[layer] = dict(choice.degrees)
         plan = found.plan.model_copy(update={"splits": splits})
-        assert point.totals == totals_of(
-            score_plan(plan, hardware="hmc", model="lenet-c", convention=convention)
-        )
+        assert point.totals == score_plan(plan, hardware="hmc", model="lenet-c", convention=convention)
         times.add(point.totals.time_s)
     assert len(times) > 1
 
@@ -84,7 +81,7 @@ def test_points_in_stages_differ(asked: dict[str, Any]) -> None:
         pinned = plan_model(
             "lenet-c", pins=pins_of(found.plan, changed), hardware="tpu-v3", starts=starts, **asked
         )
-        assert point.totals == totals_of(pinned.score)
+        assert point.totals == pinned.score
 
 
 @crossed({"hardware": ["hmc", "tpu-v2-v3"], "chunks": ["one", "best", 2]})
@@ -93,14 +90,14 @@ def test_chunks_are_found_anew_for_each_point(hardware: str, chunks: str | int) 
     found = explore_model("lenet-c", vary=["fc1", "fc2@H1"], **asked)
     for point, changed in zip(found, texts_of(found), strict=True):
         plan = plan_model("lenet-c", strategy="hypar", pins=pins_of(found.plan, changed), **asked)
-        assert point.totals == totals_of(plan.score)
+        assert point.totals == plan.score
 
 
 def test_a_plan_in_stages_with_chunks_is_one_of_its_points() -> None:
     asked: dict[str, Any] = {"array": [4], "stages": 2, "chunks": "best", "batch": 32}
     found = explore_model("resnet18", vary="fc@H1", hardware="p100-4x4", **asked)
     (own,) = (point for point in found if point.own)
-    assert own.totals == totals_of(found.plan.score)
+    assert own.totals == found.plan.score
     assert own.time_s < known(found.plan.chunks).alone_s
 
 
@@ -110,7 +107,7 @@ def test_the_space_and_the_pins_are_those_of_a_plan() -> None:
     assert found.plan.dims("conv1") == ("batch", "batch")
     assert len(found) == 3 * 3
     dp = plan_model("lenet-c", hardware="hmc", levels=2, strategy="dp", pins=["conv*=dp"])
-    assert found.baseline.totals == totals_of(dp.score)
+    assert found.baseline.totals == dp.score
     wide = explore_model("lenet-c", vary="fc1", strategy="dp", **asked)
     assert len(wide) == 3 * 3
     assert wide.baseline == found.baseline

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from hypar.activity import COUNTER, count, holding
 from hypar.costs.base import load_cost
@@ -46,28 +46,6 @@ MOST_RUNS, OF_STAGES = 10_000, ("schedule", "microbatches", "parts", "balance")
 """The most requests of a grid, some minutes of an exploration; and options that the arrays of a sweep without stages do without."""
 
 
-class Totals(NamedTuple):
-    """The totals of a score.
-
-    Attributes:
-        time_s: time of a step.
-        energy_j: its energy on all devices; None if the machine's file gives no energies.
-        communication_bytes: bytes that all devices receive.
-        memory_bytes: peak on each device.
-    """
-
-    time_s: float
-    energy_j: float | None
-    communication_bytes: float
-    memory_bytes: float
-
-
-def totals_of(score: Score | None) -> Totals:
-    """Return the totals of the score of a plan for a machine."""
-    assert score is not None  # noqa: S101 (a machine was named, so there is one)
-    return Totals(score.time_s, score.energy_j, score.communication_bytes, score.memory_bytes)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """A request of a grid, and its answer.
@@ -76,7 +54,7 @@ class Run:
         axes: the value of each axis by name; of an exploration the choice at each place, a layer and a level.
         plan: its plan; of a comparison alone.
         remarks: what its machine leaves unused, and that its devices as another array take another time.
-        totals: the totals of its score; None without a plan or a machine.
+        totals: its score; None without a plan or a machine.
         fits: whether the search's tables, the array on the machine and each device's memory suffice.
         note: why it has no plan, or the space over which the plan is optimal.
         refused: the error that is its answer in place of a plan.
@@ -88,7 +66,7 @@ class Run:
     axes: Mapping[Any, Any]
     plan: Plan | None = None
     remarks: tuple[Note, ...] = ()
-    totals: Totals | None = None
+    totals: Score | None = None
     fits: bool = False
     note: str = ""
     refused: HyparError | None = None
@@ -100,9 +78,8 @@ class Run:
     def of(cls, axes: Mapping[Any, Any], plan: Plan, machine: Machine | None = None, /, **more: Any) -> Self:
         """Return the run of a plan on a machine, with the plan only if that is among ``more``."""
         score, remarks = plan.score, tuple(on_this_machine(plan, machine))
-        found = None if score is None else totals_of(score)
         fits = score is None or score.fits
-        return cls(axes=axes, remarks=remarks, totals=found, fits=fits, note=plan.claim, **more)
+        return cls(axes=axes, remarks=remarks, totals=score, fits=fits, note=plan.claim, **more)
 
     @property
     def name(self) -> str:
@@ -409,7 +386,7 @@ class _Ask:
         graph, asked = self.graph.with_batch(chosen["batch"]), _asked(chosen, self._of_array(array))
         if chosen.get("levels") == 0 and node.stages is None:
             found = _on_one_device(graph, machine, asked.get("optimizer", "sgd"))
-            return Run(axes=chosen, totals=found, fits=machine.fits(found.memory_bytes), note="one device")
+            return Run(axes=chosen, totals=found, fits=found.fits, note="one device")
         asked = {**asked, "levels": chosen.get("levels"), "array": array}
         try:
             plan = plan_and_score(graph, chosen["strategy"], self.convention, machine, **asked)
@@ -431,10 +408,10 @@ class _Ask:
         return {name: value for name, value in self.asked.items() if name not in left}
 
 
-def _on_one_device(graph: LayerGraph, machine: Machine, optimizer: str) -> Totals:
+def _on_one_device(graph: LayerGraph, machine: Machine, optimizer: str) -> Score:
     if machine.groups:
         found = "found one device, of kinds that differ"
         raise HardwareError(f"hardware {machine.name!r}", found, "1 level or more")
     setting = Setting(machine=machine, array=(), element_bytes=graph.element_bytes, optimizer=optimizer)
     lanes = [Lane(graph.contracted, [()] * len(graph.contracted.layers), setting)]
-    return totals_of(summarise(lanes, StepWork.of(lanes).run(), machine))
+    return summarise(lanes, StepWork.of(lanes).run(), machine)

@@ -41,7 +41,7 @@ def comparison_data(found: Comparison) -> list[dict[str, Any]]:
             counted = {"convention": found.convention, "value": exact_number(run.cost), "levels": levels}
             own |= {"cost": run.plan.cost.model_dump(), "counted": counted}
         if base and run.totals:
-            pairs = zip(base._fields, base, run.totals, strict=True)
+            pairs = ((each.key, getattr(base, each.key), getattr(run.totals, each.key)) for each in TOTALS)
             own["score_gains"] = {name: first / last for name, first, last in pairs if first and last}
         entries.append({**own, "note": run.note, "plan": run.plan and run.plan.to_data()})
     return entries
