@@ -19,7 +19,7 @@ import hypar
 from hypar import registry
 from hypar.cli.main import main
 from hypar.cli.rows import COMMANDS
-from hypar.files.quantities import Sourced
+from hypar.files.validation import Sourced
 from hypar.files.yaml_file import MOST_NODES
 from hypar.machine import profiles
 from hypar.machine.schema import (

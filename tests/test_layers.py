@@ -22,7 +22,7 @@ MAY_IMPORT = {room: {*others.split(", ")} - {"-"} for _, room, others in ROWS}
 """The packages that each package may import."""
 
 INSIDE = {
-    "files": "validation text quantities yaml_file",
+    "files": "validation text yaml_file",
     "solve": "limits edge cost_graph partition balance order minsum solvers counts",
     "ops": "windows dims nest tape run base families",
     "network": "layer training modelfile expand nodes graph",

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-
-TYPE_CHECKING = False
 from collections.abc import Callable
 
 _LARGE = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hypar import load_machine
-from hypar.files.quantities import Sourced
+from hypar.files.validation import Sourced
 from hypar.machine.compute_models.base import LocalShape
 from hypar.machine.compute_models.roofline import Roofline
 from hypar.machine.compute_models.row_stationary import RowStationary

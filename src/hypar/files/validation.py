@@ -1,23 +1,34 @@
-"""Records, which pydantic judges, and their validation: one clear line for the first error in a file, or for each."""
+"""Records, which pydantic judges, their quantities, numbers with a unit and a source, and their validation: a clear line for each error."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
-from typing import Any, NamedTuple, Self, TypeVar, get_args
+from typing import Annotated, Any, Generic, NamedTuple, Self, TypeVar, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 from pydantic_core import ErrorDetails
 
 from hypar.errors import InputError, Where, shown, suggestion
+from hypar.units import parse_quantity
 
-Model = TypeVar("Model", bound=BaseModel)
+Model, Value = TypeVar("Model", bound=BaseModel), TypeVar("Value")
 
 MOST_ENTRIES, MOST_CHARACTERS, MOST_FAULTS = 50_000, 100_000, 20
 """The most entries of one list or mapping, as a network has at most 20,000 layers; characters of one text; faults named of a file."""
 
+MOST = 1e30
+"""Largest quantity in hypar's own units; its inverse is the least divisor."""
 
 _INHERITED = frozenset(dir(BaseModel))
 
@@ -62,6 +73,47 @@ class Record(BaseModel):
             if isinstance(getattr(type(self), name, None), cached_property):
                 del copied.__dict__[name]
         return copied
+
+
+def quantity(kind: str) -> BeforeValidator:
+    """Return the validator of a number with a unit of a kind, as ``seconds``, or of a plain number."""
+    return BeforeValidator(partial(parse_quantity, kind=kind))
+
+
+def _number(value: Any) -> Any:
+    """Convert an exponent without a point, such as 1e-3, which YAML reads as a text."""
+    return float(value) if isinstance(value, str) and _EXPONENT.fullmatch(value) else value
+
+
+_EXPONENT = re.compile(r"[+-]?[0-9]+[eE][+-]?[0-9]{1,3}")
+AsNumber = BeforeValidator(_number)
+_SIZE, _AMOUNT = Field(gt=0, le=MOST), Field(ge=0, le=MOST)
+_NOT_TINY = only(lambda number: number >= 1 / MOST, f"at least {1 / MOST:g}")
+
+Bytes = Annotated[float, quantity("bytes"), _SIZE, _NOT_TINY]
+BytesPerSecond = Annotated[float, quantity("bytes_per_s"), _SIZE, _NOT_TINY]
+FlopPerSecond = Annotated[float, quantity("flop_per_s"), _SIZE, _NOT_TINY]
+Hertz = Annotated[float, quantity("hertz"), _SIZE, _NOT_TINY]
+Joules = Annotated[float, quantity("joules"), _AMOUNT]
+Seconds = Annotated[float, quantity("seconds"), _AMOUNT]
+Watts = Annotated[float, quantity("watts"), _AMOUNT]
+Count = Annotated[int, Field(ge=1, le=2**20)]
+Part = Annotated[float, AsNumber, Field(gt=0, le=1), _NOT_TINY]
+Text = Annotated[str, Field(max_length=1000), only(str.strip, "a text that is not empty")]
+
+
+class Sourced(Record, Generic[Value]):
+    """A quantity in hypar's own unit, with paper and section, datasheet and page, or the reason for assuming it."""
+
+    value: Value
+    source: Text
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_source(cls, given: Any) -> Any:
+        if not isinstance(given, dict | Sourced):
+            raise ValueError("a mapping with value and source")  # noqa: TRY004 (pydantic's own protocol)
+        return given
 
 
 def together(faults: Iterable[InputError]) -> InputError:

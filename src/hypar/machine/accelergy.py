@@ -15,8 +15,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from hypar.errors import HardwareError, OptionError, UnknownNameError, shown
-from hypar.files.quantities import AsNumber
-from hypar.files.validation import Record, validated
+from hypar.files.validation import AsNumber, Record, validated
 from hypar.files.yaml_file import read_yaml
 
 MAC = "mac"

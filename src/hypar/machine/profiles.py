@@ -18,9 +18,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from hypar.errors import HardwareError, OptionError, ProfileError, UnknownNameError, Where, shown, suggestion
-from hypar.files.quantities import Text, quantity
 from hypar.files.text import format_json, read_csv, read_json, write
-from hypar.files.validation import Record, only, validated
+from hypar.files.validation import Record, Text, only, quantity, validated
 from hypar.files.yaml_file import Document, read_yaml
 from hypar.machine.load import machine_of
 from hypar.machine.machine import Machine

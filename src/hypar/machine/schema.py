@@ -16,19 +16,20 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from hypar.errors import OptionError, Where, suggestion
-from hypar.files.quantities import (
+from hypar.files.validation import (
     AsNumber,
     Bytes,
     BytesPerSecond,
     Count,
     Joules,
     Part,
+    Record,
     Seconds,
     Sourced,
     Text,
     Watts,
+    only,
 )
-from hypar.files.validation import Record, only
 from hypar.files.yaml_file import Document
 from hypar.machine.collectives import ALGORITHMS
 from hypar.registry import load_plugin, plugin_names

@@ -10,8 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from hypar.files.quantities import AsNumber
-from hypar.files.validation import Record
+from hypar.files.validation import AsNumber, Record
 from hypar.ops.dims import KERNEL
 from hypar.ops.nest import Axes, Nest, Operand, Projection, Saved, operand_name
 from hypar.ops.run import Run

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from hypar.files.quantities import Count, Hertz, Sourced
-from hypar.files.validation import Record
+from hypar.files.validation import Count, Hertz, Record, Sourced
 from hypar.ops.nest import PHASES
 from hypar.ops.windows import Window
 

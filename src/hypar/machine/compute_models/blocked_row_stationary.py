@@ -25,7 +25,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PrivateAttr
 
-from hypar.files.quantities import AsNumber, Count, Sourced
+from hypar.files.validation import AsNumber, Count, Sourced
 from hypar.machine.compute_models.base import ComputeModel, ElementArray, LocalShape, Work
 from hypar.machine.schema import Device
 from hypar.machine.spatial import Blocking, PhaseLoops, Unit, best_blocking

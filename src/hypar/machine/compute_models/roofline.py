@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar, Self
 from pydantic import Field
 
 from hypar.errors import HardwareError
-from hypar.files.quantities import AsNumber, FlopPerSecond, Sourced
+from hypar.files.validation import AsNumber, FlopPerSecond, Sourced
 from hypar.machine.compute_models.base import ComputeModel, LocalShape, Work, memory_words, passing
 
 FP8_BYTES, FP32_BYTES = 1, 4
