@@ -6,9 +6,8 @@ alone. So importing hypar imports neither pandas nor matplotlib, and no package 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -61,7 +60,6 @@ class Cell(NamedTuple):
     parts: tuple[tuple[str, str], ...] = ()
 
     def __str__(self) -> str:
-        """Return its text."""
         return self.text
 
 
@@ -106,18 +104,12 @@ class Span(NamedTuple):
     critical: bool = True
 
 
-@dataclass(frozen=True)
-class Timeline:
-    """Who works when: tracks, from above, and what they do, which is made once it is asked for."""
+class Timeline(NamedTuple):
+    """Who works when: tracks, from above, and what they do."""
 
     title: str
     tracks: tuple[str, ...]
-    made: Callable[[], Iterable[Span]]
-
-    @cached_property
-    def spans(self) -> tuple[Span, ...]:
-        """What the tracks do."""
-        return tuple(self.made())
+    spans: tuple[Span, ...]
 
 
 class Section(NamedTuple):

@@ -74,8 +74,10 @@ def test_any_bars_are_drawn_with_their_numbers(values: list[float | None]) -> No
 )
 def test_any_timeline_is_drawn(spans: list[tuple[float, float, str, bool]], numbered: bool) -> None:
     label = "1" if numbered else ""
-    own = (Span("a", start, start + long, kind, label, critical) for start, long, kind, critical in spans)
-    found = drawn(Timeline(title="t", tracks=("a", "b"), made=lambda: own))
+    own = tuple(
+        Span("a", start, start + long, kind, label, critical) for start, long, kind, critical in spans
+    )
+    found = drawn(Timeline(title="t", tracks=("a", "b"), spans=own))
     assert {kind for _, _, kind, _ in spans} <= {one.get("class") for one in marks(found, "rect")}
 
 

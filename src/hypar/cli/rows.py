@@ -45,7 +45,6 @@ class Option(click.Option):
     """An option of a command."""
 
     def __init__(self, row: Parameter) -> None:
-        """Take its row."""
         self.row, self.heading, read = row, row.heading, row.read
         plain = not row.listed and (read in {str, int, float, bool} or isinstance(read, click.ParamType))
         file = click.Path(dir_okay=False, allow_dash=True) if row.metavar == "FILE" else None

@@ -153,14 +153,12 @@ def step_timeline(rows: StepRows, title: str = "", *, most: int = words.MOST_ROW
         return group if staged else _track(row_of[layer], group)
 
     tracks = dict.fromkeys(track(layer, group) for layer in row_of for group in rows.groups)
-
-    def spans() -> Iterator[Span]:
-        for task in rows.tasks:
-            for lane in task.piece.groups if task.piece.seconds else ():
-                own = track(task.layer, rows.groups[lane])
-                yield Span(own, task.start_s, task.end_s, *_work(task, staged))
-
-    return Timeline(title, (*tracks,), spans)
+    spans = (
+        Span(track(task.layer, rows.groups[lane]), task.start_s, task.end_s, *_work(task, staged))
+        for task in rows.tasks
+        for lane in (task.piece.groups if task.piece.seconds else ())
+    )
+    return Timeline(title, (*tracks,), (*spans,))
 
 
 def _work(task: StepTask, staged: bool) -> tuple[str, str, bool]:
