@@ -1,7 +1,4 @@
-"""Data files and plug-ins by file name: a plug-in is a file in its group's folder with a constant ``plugin``, imported on use.
-
-Other distributions add plug-ins by the entry-point group ``hypar.<group>``.
-"""
+"""Data files, and plug-ins: files in their group's folder with a constant ``plugin``, or entry points of ``hypar.<group>``."""
 
 from __future__ import annotations
 

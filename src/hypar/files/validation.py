@@ -1,4 +1,4 @@
-"""Records, which pydantic judges, their quantities, numbers with a unit and a source, and their validation: a clear line for each error."""
+"""Records, which pydantic judges, their quantities with units and sources, and their validation: a clear line for each error."""
 
 from __future__ import annotations
 
@@ -50,10 +50,7 @@ def one_of(names: Collection[str]) -> Any:
 
 
 class Record(BaseModel):
-    """A part of a file: unknown keys are refused, and a text is not a number.
-
-    Its validator is built when it is first needed, as a command needs few of them.
-    """
+    """A part of a file: unknown keys are refused, and a text is not a number; its validator is built when it is first needed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
@@ -132,7 +129,6 @@ class Faults(list[InputError]):
         """Begin a part of the file, behind which the next goes on."""
 
     def __exit__(self, _kind: object, fault: BaseException | None, _trace: object) -> bool:
-        """Keep a fault that was raised inside."""
         if isinstance(fault, InputError):
             self.append(fault)
         return isinstance(fault, InputError)

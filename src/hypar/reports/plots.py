@@ -1,8 +1,7 @@
 """Pictures of documents as SVG, the same bytes on every machine: rows with a track of bars or of times.
 
-Where a .png or .pdf is asked for, matplotlib draws the same shapes.
-
-Places are pixels from the top left. No font is measured: a letter is taken to be six tenths as wide as it is high.
+Where a .png or .pdf is asked for, matplotlib draws the same shapes. Places are pixels from the top left. No font is measured: a
+letter is taken to be six tenths as wide as it is high.
 """
 
 from __future__ import annotations
@@ -105,10 +104,7 @@ def wide(text: str) -> float:
 
 
 def picture(parts: Sequence[Part], title: str) -> Picture:
-    """Return what is drawn of parts of a document below each other: timelines and tables with bars.
-
-    A timeline whose tracks are the names of the table before it is drawn beside that, in place of its bars.
-    """
+    """Draw timelines and tables with bars, a timeline in place of the bars of a table before it whose names are its tracks."""
     found, table, head = Picture(title), None, ""
     for part, after in zip(parts, [*parts[1:], None], strict=False):
         if isinstance(part, Section):

@@ -116,10 +116,7 @@ def fragment(document: Document) -> str:
 
 
 def page(document: Document, commands: Sequence[str] = (), footer: str = "") -> str:
-    """Return the page of a document of sections, with the commands that make it again and a last line.
-
-    The ids of its sections are the first words of their titles.
-    """
+    """Return the page of a document of sections, by the first words of their titles, with commands that make it again."""
     sections = {own.title.split()[0].lower(): own for own in document.parts if isinstance(own, Section)}
     titles = {name: own.title for name, own in sections.items()} | ({"again": AGAIN} if commands else {})
     title = tag("h1", document.title, class_=document.tone or None)

@@ -35,10 +35,7 @@ BETWEEN = Note("", "Rows of layers are without transfers between stages, which t
 
 
 class Reported(NamedTuple):
-    """What a report is made of: a plan that knows its network, with its score on the machine that it knows if it has one.
-
-    It had the score ``planned``; ``commands`` lead to both again.
-    """
+    """A plan with its score on the machine that it knows, if it has one, the score that it had, and commands that lead to both."""
 
     plan: Plan
     planned: Score | None

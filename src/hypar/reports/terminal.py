@@ -105,10 +105,7 @@ def _styled(text: str, style: str) -> str:
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[None]:
-    """Show on stderr what is done, how far it is and for how long: a terminal has a line, removed at the end, anything else lines.
-
-    ``what`` is done until the work tells more, as does how far it is (``hypar.activity``).
-    """
+    """Show on stderr what is done, until the work tells more, and for how long: on a terminal in a line that is removed again."""
     state, ended = {"what": what, "far": ""}, threading.Event()
     watching = threading.Thread(target=_watch, args=(state, ended), daemon=True)
     watching.start()

@@ -47,10 +47,7 @@ _TIED = "\x00"
 
 
 def render(document: Document, width: int) -> list[Line]:
-    """Return the lines of a document, with an empty line between its parts.
-
-    Only a word that is longer than the width makes a longer line.
-    """
+    """Return the lines of a document, with an empty line between its parts; only a longer word makes a line longer."""
     head = Section(document.title, about=document.about)
     blocks = [_block(head, width, f"bold {TONES[document.tone]}".strip())]
     for _, run in groupby(document.walk(), key=lambda own: (own[0], isinstance(own[1], Note))):
@@ -85,10 +82,7 @@ def note_lines(notes: Sequence[Note], width: int) -> list[Line]:
 
 
 class Shown(NamedTuple):
-    """A column that readers see: a text, a style, a value and the lengths of a bar's parts for each row and for the total.
-
-    The text of a bar is what stands for it; a column of bars ends at ``scale``.
-    """
+    """A column that readers see: a text, a style, a value and a bar's parts, up to ``scale``, for each row and for the total."""
 
     column: Column
     texts: list[str]

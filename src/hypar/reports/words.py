@@ -106,10 +106,7 @@ def texts_of(plan: Plan) -> Callable[[Choice, int], str]:
 
 
 def cells_of(plan: Plan) -> Callable[[Split, str], Cell]:
-    """Return the function that gives a layer's choice at a split, in the words of one paper for the whole plan.
-
-    At a split inside the stages of another device group a layer has no choice, and the cell is empty.
-    """
+    """Return the function that gives a layer's choice at a split as ``texts_of``, empty inside the stages of another group."""
     text_of = texts_of(plan)
 
     def cell(split: Split, layer: str) -> Cell:
@@ -293,10 +290,7 @@ _ROLES = {READ: ("yellow", 0.09), CONTRACTED: ("yellow", 0.02), MADE: ("magenta"
 
 
 def colours_of(dim: str | None) -> Colours:
-    """Return the colours of a dim; a join's ``channels`` have those of ``in_channels``, no dim those of a whole layer.
-
-    A dim that a model names has a hue by what an op does with it, and a shade of its own.
-    """
+    """Return the colours of a dim; one that a model names has a hue by what an op does with it, and a shade of its own."""
     name = "in_channels" if dim == "channels" else dim or "whole"
     if name in _DIMS:
         ground, terminal = _DIMS[name]
@@ -317,7 +311,7 @@ def colour_of(name: str) -> str:
 
 
 def _luminance(colour: str) -> float:
-    """Return the relative luminance of a colour by WCAG 2.2, from 0 to 1."""
+    # The relative luminance of WCAG 2.2, from 0 to 1.
     coded = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
     red, green, blue = (own / 12.92 if own <= 0.04045 else ((own + 0.055) / 1.055) ** 2.4 for own in coded)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue

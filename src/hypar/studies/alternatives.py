@@ -166,12 +166,9 @@ def _alternatives(own: LevelChoices, node: int, least: Costs | None) -> tuple[Al
 
 
 class Exploration(Runs):
-    """All points of an exploration, the fastest first; equal ones in the order of the choices.
+    """All points of an exploration beside dp, the fastest first; equal ones in the order of the choices.
 
-    Attributes:
-        plan: the plan that gives the fixed choices.
-        ways: the free places, as layer name and level, with the ways of the level of each.
-        baseline: dp.
+    The ``plan`` gives the fixed choices; ``ways`` are those of the level of each free place, a layer's name and a level.
     """
 
     plan: Plan

@@ -243,9 +243,7 @@ def _gain(first: Run, own: Run) -> float | None:
 class Sweep(Runs):
     """The runs of a sweep, the last axis fastest: hardware, its changes, batch, strategy, and levels or array.
 
-    Attributes:
-        model: the network's name.
-        asked: the arguments of ``plan_model`` that all runs share, without those as by default.
+    They share the arguments of ``plan_model`` that were ``asked`` for, without those as by default.
     """
 
     model: str

@@ -168,10 +168,7 @@ class StepRows:
         return tuple(memory_of(lane, self.ran.step.buckets) for lane in self.ran.lanes)
 
     def memory_by_layer(self) -> Iterator[tuple[str, float, dict[str, tuple[float, float]]]]:
-        """Yield each group, its bytes held all along, and its most of activations and errors in each layer's forward and backward phase.
-
-        There are none with stages, whose microbatches in flight share them.
-        """
+        """Yield each group without stages, its bytes held all along, and its most of the rest in each layer's two phases."""
         each = zip(self.groups, self.ran.lanes, self.memory, strict=True)
         for group, lane, held in each if self.ran.stages is None else ():
             always = math.fsum(own for item, own in held.items() if item not in {"activations", "errors"})

@@ -112,13 +112,9 @@ class Verified(Result):
     """What a training step of a plan on simulated devices shows.
 
     Attributes:
-        plan: the plan.
         batch: samples of the mini-batch that was run or counted.
-        devices: number of devices.
-        convention: the convention by which the program was lowered.
-        planned_by: the convention by which ``planned`` is counted.
-        levels: the bytes of each level, outermost first.
-        tensors: the same of each tensor that moves at a level.
+        convention, planned_by: the conventions by which the program was lowered, and ``planned`` is counted.
+        levels, tensors: the bytes of each level, outermost first, and of each tensor that moves at it.
         transfers: every transfer at each level that it crosses.
         changes: the results that the plan states, its cost, stages and score, that are other ones when counted again.
         numbers: the numbers, held against one device; None if the program was only counted.
@@ -153,10 +149,7 @@ class Verified(Result):
 
     @property
     def ok(self) -> bool:
-        """Whether nothing speaks against the plan.
-
-        Numbers agree, levels moved what was counted, no device held more than was said, and results are as stated.
-        """
+        """Whether numbers agree, levels moved what was counted, no device held more than was said, and results are as stated."""
         wrong = self.mismatches or self.changes or self.fuller
         return not wrong and (self.numbers is None or self.numbers.error_below is not None)
 

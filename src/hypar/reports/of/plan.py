@@ -1,7 +1,4 @@
-"""The documents of a plan, of its score, and of an explanation: what its choices cost less than any other.
-
-That of a plan has the answer, each layer's choices with what they take, and notes.
-"""
+"""The documents of a plan, of its score, and of an explanation: what its choices cost less than any other."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The documents of the runs of a grid, which are strategies, the combinations of a sweep or the points of an exploration.
-
-Each has the answer over what fits, a row of data for each run, and a table of the totals of their steps with a bar for each.
-"""
+"""The documents of the runs of a grid, which are strategies, the combinations of a sweep or the points of an exploration."""
 
 from __future__ import annotations
 
