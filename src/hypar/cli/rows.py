@@ -108,8 +108,7 @@ class Command(click.Command):
             record = None if isinstance(param, click.Argument) else param.get_help_record(ctx)
             if record is not None:
                 found[getattr(param, "heading", OTHER)].append(record)
-        beside = [row for rows in found.values() for row in rows if len(row[0]) <= WIDEST]
-        width = measure_table(beside)[0]
+        width = measure_table([row for rows in found.values() for row in rows if len(row[0]) <= WIDEST])[0]
         for heading, rows in found.items():
             if rows:
                 with formatter.section(heading):
@@ -166,8 +165,7 @@ def read_axes(texts: Sequence[str]) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {}
     for text in texts:
         name, equals, listed = text.partition("=")
-        read = read_changes([f"{name}=[{listed}]" if equals else text])
-        found.setdefault(name, []).extend(read[name])
+        found.setdefault(name, []).extend(read_changes([f"{name}=[{listed}]" if equals else text])[name])
     return found
 
 
@@ -232,8 +230,7 @@ def doing(what: str) -> Any:
 def machine_of(hardware: str | None, changes: Mapping[str, Any], *, needed: bool = False) -> Any:
     """Load the machine, or return None if none is named; one is needed for changes."""
     if hardware is None and (needed or changes):
-        where = "hardware" if needed else "--set"
-        raise OptionError(where, "no machine is named", "one, as --hardware hmc")
+        raise OptionError("hardware" if needed else "--set", "no machine is named", "one, as --hardware hmc")
     return None if hardware is None else use("machine.load:load_machine")(hardware, changes)
 
 

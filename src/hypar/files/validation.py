@@ -22,7 +22,8 @@ from pydantic_core import ErrorDetails
 from hypar.errors import InputError, Where, shown, suggestion
 from hypar.units import parse_quantity
 
-Model, Value = TypeVar("Model", bound=BaseModel), TypeVar("Value")
+Model = TypeVar("Model", bound=BaseModel)
+Value = TypeVar("Value")
 
 MOST_ENTRIES, MOST_CHARACTERS, MOST_FAULTS = 50_000, 100_000, 20
 """The most entries of one list or mapping, as a network has at most 20,000 layers; characters of one text; faults named of a file."""

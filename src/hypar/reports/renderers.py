@@ -61,9 +61,9 @@ def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def step_csv(rows: StepRows) -> str:
     """Return one line for each task of a step: name, kind, resource, start and end in seconds."""
-    heads, ends = ("task", "kind", "resource", "start_s", "end_s"), rows.ran.timeline.ends
-    each = ((own.name, own.piece.kind, own.piece.resource, own.start_s) for own in rows.tasks)
-    return csv_text([dict(zip(heads, (*own, end), strict=True)) for own, end in zip(each, ends, strict=True)])
+    heads = ("task", "kind", "resource", "start_s", "end_s")
+    each = ((own.name, own.piece.kind, own.piece.resource, own.start_s, own.end_s) for own in rows.tasks)
+    return csv_text([dict(zip(heads, own, strict=True)) for own in each])
 
 
 def _markdown(part: Part, depth: int) -> list[str]:
@@ -119,10 +119,9 @@ def page(document: Document, commands: Sequence[str] = (), footer: str = "") -> 
     """Return the page of a document of sections, by the first words of their titles, with commands that make it again."""
     sections = {own.title.split()[0].lower(): own for own in document.parts if isinstance(own, Section)}
     titles = {name: own.title for name, own in sections.items()} | ({"again": AGAIN} if commands else {})
-    title = tag("h1", document.title, class_=document.tone or None)
-    lead = tag("p", document.about, class_="lead")
+    title = tag("h1", document.title, class_=document.tone or None), tag("p", document.about, class_="lead")
     links = tag("nav", [tag("a", own, href=f"#{at}") for at, own in titles.items()], aria_label="Sections")
-    head = tag("header", title, lead, links, id="headline")
+    head = tag("header", title, links, id="headline")
     lines = tag("pre", Markup(escape("\n".join(commands), quote=False)), tabindex=0)
     again = tag("section", tag("h2", AGAIN), lines, id="again") if commands else None
     body = [_part(own, id=name) for name, own in sections.items()]
@@ -157,8 +156,7 @@ def _part(part: Part, *, folded: bool = False, id: str | None = None) -> Content
     if isinstance(part, Table):
         return [_line("p", part.title, "title"), _table(part)] if part.shown else None
     if isinstance(part, Note):
-        label = tag("b", part.label) if part.label else None
-        return tag("p", label, part.text, class_="note")
+        return tag("p", tag("b", part.label) if part.label else None, part.text, class_="note")
     if isinstance(part, Section):
         body = [_line("p", part.about, "note"), [_part(own, folded=True) for own in part.parts]]
         if folded:

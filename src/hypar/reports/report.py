@@ -140,9 +140,8 @@ def compared(found: Reported) -> Comparison:
     asked |= {"hardware": made.machine, "array": _array(plan, made.machine)}
     asked |= plan.training.model_dump(exclude_defaults=True)
     rows = compare_strategies(made.network, convention=convention, **asked)
-    costs = tuple(split.cost for split in plan.summed)
-    if convention is not None and not plan.staged:
-        costs = costs_of(plan, made.network, convention, made.machine)
+    planned = tuple(split.cost for split in plan.summed)
+    costs = planned if plan.staged else costs_of(plan, made.network, rows.convention, made.machine)
     this = plan.strategy, plan.splits, plan.chunks
     same = [own and (own.strategy, own.splits, own.chunks) == this for own in (run.plan for run in rows)]
     at = [*same, True].index(True)
@@ -178,8 +177,9 @@ def _assumed(machine: Machine | None) -> Note:
         return NOT_RUN
     sources = [str(own["source"]) for own in machine_numbers(machine)]
     few = f"{sum(own.startswith(OPEN) for own in sources)} of the machine's {len(sources)} numbers are assumed or left open"
-    said = f"times, energies and bytes are those of a model of the machine, not measured; {few}"
-    return Note("model", said)
+    return Note(
+        "model", f"times, energies and bytes are those of a model of the machine, not measured; {few}"
+    )
 
 
 def _machine(found: Reported, machine: Machine) -> Section:

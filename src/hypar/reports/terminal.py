@@ -44,8 +44,7 @@ def show_document(document: Document, *, full: bool | None = None, folded: bool 
     details = len(document.notes) - len(shown.notes)
     left_out = ["every layer"] * folded + [f"{details} more note{'s' * (details > 1)}"] * bool(details)
     if full is False and left_out:
-        more = Note("more", f"--full shows {' and '.join(left_out)}")
-        shown = replace(shown, notes=(*shown.notes, more))
+        shown = replace(shown, notes=(*shown.notes, Note("more", f"--full shows {' and '.join(left_out)}")))
     lines = render(shown, width())
     if _coloured(sys.stdout):
         write("".join("".join(_styled(*own) for own in line) + "\n" for line in lines), styled=True)

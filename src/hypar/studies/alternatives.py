@@ -208,8 +208,7 @@ def explore_model(
     graph = graph.with_batch(plan.model.batch)
     request = replace(Resolved.of(plan, machine), counted=counted)
     places, axes = _axes(plan, graph, machine, (vary,) if isinstance(vary, str) else vary)
-    every = places.items()
-    planned = {place: tuple(own.chosen[node] for own, node in nodes) for place, nodes in every}
+    planned = {place: tuple(own.chosen[node] for own, node in nodes) for place, nodes in places.items()}
 
     def answer(chosen: Mapping[Place, Choices]) -> Run:
         ran = run_step(_with(plan, places, chosen), request, graph)
@@ -221,8 +220,7 @@ def explore_model(
     points = sorted(grid(axes, answer), key=lambda point: point.time_s)
     dp = plan_and_score(graph, BASELINE, counted, machine, **of_baseline(asked))
     ways = {place: own.ways for place, ((own, _), *_) in places.items()}
-    baseline = Run.of({"strategy": BASELINE}, dp)
-    return Exploration(points, counted, plan=plan, ways=ways, baseline=baseline)
+    return Exploration(points, counted, plan=plan, ways=ways, baseline=Run.of({"strategy": BASELINE}, dp))
 
 
 def _axes(

@@ -80,8 +80,7 @@ def check_plan(
         raise OptionError("tolerance", f"found {tolerance}", "a share from 0 to below 1, as 1e-6")
     stored = read_plan(file)
     graph = network_of(stored, model)
-    machine = machine_of(stored, hardware, profile=profile)
-    request = Resolved.of(stored, machine, times_of(stored, profile))
+    request = Resolved.of(stored, machine_of(stored, hardware, profile=profile), times_of(stored, profile))
     changed = graph.digest != stored.model.digest
     try:
         fresh, notes = _again(stored, request, graph.with_batch(stored.model.batch), changed=changed)

@@ -256,8 +256,7 @@ class Sweep(Runs):
 
     def base(self, run: Run) -> Run:
         """Return the first run of the same batch that has a plan."""
-        alike = (one for one in self if one.totals and one.axes["batch"] == run.axes["batch"])
-        return next(alike, run)
+        return next((one for one in self if one.totals and one.axes["batch"] == run.axes["batch"]), run)
 
     def value(self, run: Run) -> float:
         """Return the time of a sample."""

@@ -123,8 +123,7 @@ def _of_layer(layer: Layer, batch: int, pieces: Iterable[Piece | None]) -> Itera
     ranked = sorted(counted, key=lambda sizes: -math.prod(size for _, size in sizes))
     for number, sizes in enumerate(ranked, 1):
         macs = math.prod(size for _, size in sizes)
-        loops = as_matrices(nest, dict(sizes))
-        whole = LocalShape(sizes=loops, windows=nest.windows, words={}, macs=macs)
+        whole = LocalShape(sizes=as_matrices(nest, dict(sizes)), windows=nest.windows, words={}, macs=macs)
         for phase in PHASES:
             shape, kind = whole.as_convolution(phase)
             yield Problem(layer.name, phase, number, len(ranked), counted[sizes], shape, kind)

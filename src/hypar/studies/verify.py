@@ -200,14 +200,12 @@ def verify_plan(
     numbers = None if count else _run(plan, program, shrink=shrink)
     memory: list[Held] = []
     if numbers is not None and machine is not None and plan.score is not None:
-        step = _scored(plan, graph, machine, run_by)
-        memory = held_by(step, program, numbers.elements, numbers.arrived)
+        memory = held_by(_scored(plan, graph, machine, run_by), program, numbers.elements, numbers.arrived)
     tell(f"comparing the counts of {graph.name}")
     changes = changes_between(plan, priced(plan, Resolved.of(plan, machine, times_of(plan)), whole))
     levels = _levels(plan, len(program.places.parts))
     transfers = [*_transfers(plan, program, numbers, levels)]
-    planned = _planned(plan, graph, machine, planned_by)
-    received = [*_received(levels, transfers, planned, ran=not count)]
+    received = [*_received(levels, transfers, _planned(plan, graph, machine, planned_by), ran=not count)]
     return Verified(
         plan=plan, batch=graph.batch, devices=plan.num_devices, convention=run_by, planned_by=planned_by,
         levels=tuple(each for each in received if each.tensor == ALL),
@@ -297,8 +295,7 @@ def _scored(plan: Plan, graph: LayerGraph, machine: Machine, run_by: str) -> Sco
     own = score_convention(plan)
     alike = runs_by(own) == run_by
     request = replace(Resolved.of(plan, machine), counted=own if alike else run_by)
-    whole = plan if alike else plan.model_copy(update={"chunks": None})
-    return run_step(whole, request, graph)
+    return run_step(plan if alike else plan.model_copy(update={"chunks": None}), request, graph)
 
 
 def _notes(plan: Plan, whole: LayerGraph, graph: LayerGraph) -> Iterator[str]:

@@ -144,8 +144,7 @@ def _folded(changes: Iterable[Change], after: Plan) -> list[dict[str, Any]]:
 
 def _compared(change: Change, after: Plan, label: str = "") -> dict[str, Any]:
     """Return a difference as a row, by default with its place and name; one of amounts with units and percent."""
-    placed = change.layer or change.level is not None
-    label = label or (change.name if placed else change.what)
+    label = label or (change.name if change.layer or change.level is not None else change.what)
     unit = UNITS.get(change.what.rpartition("_")[2], "")
     unit = after.cost.unit if change.what in {"cost", "bound"} else unit
     old, new = change.before, change.after

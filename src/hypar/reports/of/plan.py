@@ -254,8 +254,7 @@ def explanation_document(found: Explanation) -> Document:
     count = f"{'all' if least == len(seen) else f'{least} of'} {len(seen)} choices cost least"
     few, notes = len(each) <= FEW, (_ANEW, _STAYS) if anew else (_STAYS,)
     costs = Column("costs", head="anew" if anew else "stays", unit=found.plan.cost.unit)
-    nearest = _nearest(each, seen, costs)
-    whole = Section(f"{found.plan.model.name}: {count}", (nearest, *each * few))
+    whole = Section(f"{found.plan.model.name}: {count}", (_nearest(each, seen, costs), *each * few))
     title, parts, _ = each[0] if len(each) == 1 else whole
     return Document(title=title, parts=(known, *parts), notes=notes if few else notes[:1])
 
