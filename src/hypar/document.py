@@ -21,8 +21,7 @@ Tone = Literal["", "good", "warn", "bad", "this"]
 """What a value means for its reader: it fits, it barely does, it does not; a row is the one that is asked about."""
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(NamedTuple):
     """A column of a table, whose values stand below its ``key`` in the rows, JSON, CSV and data frames; ``head`` is for readers.
 
     A ``unit`` is ``text``, ``count`` (with a prefix), ``whole`` (all digits), ``bytes``, ``seconds``, ``joules``, ``ratio`` (3.31x),

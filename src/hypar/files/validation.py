@@ -31,8 +31,6 @@ MOST_ENTRIES, MOST_CHARACTERS, MOST_FAULTS = 50_000, 100_000, 20
 MOST = 1e30
 """Largest quantity in hypar's own units; its inverse is the least divisor."""
 
-_INHERITED = frozenset(dir(BaseModel))
-
 
 def only(fits: Callable[[Any], object], allowed: str, when: Callable[..., Any] = AfterValidator) -> Any:
     """Return the validator of values that fit, behind that of their type or before it, whose message says which are allowed."""
@@ -57,7 +55,7 @@ class Record(BaseModel):
 
     def __dir__(self) -> list[str]:
         """Return the names of fields, properties and methods, without those of pydantic."""
-        names = set(super().__dir__()) - _INHERITED
+        names = {*super().__dir__()} - {*dir(BaseModel)}
         return sorted(name for name in names if not name.startswith("_") and not name.endswith("_"))
 
     def to_data(self) -> dict[str, Any]:

@@ -250,10 +250,7 @@ def plot(document: Document, file: str | Path | None = None) -> Picture:
 
 
 def require_plot(file: str | Path, also: str = "") -> None:
-    """Raise if a picture could not be drawn, before anything is computed for it; ``also`` is another ending that is allowed.
-
-    It is an ``OptionError`` for another format or one that needs matplotlib, and a ``DocumentError`` for a place not writable.
-    """
+    """Raise ``OptionError`` for a file of no format, ``also`` allowed, or that needs matplotlib; ``DocumentError`` if not writable."""
     require_writable(Path(file))
     ending = Path(file).suffix
     if ending not in ENDINGS:

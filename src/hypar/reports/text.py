@@ -10,7 +10,6 @@ import re
 import textwrap
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from itertools import chain, groupby, pairwise, zip_longest
 from typing import Any, NamedTuple
 
@@ -165,7 +164,7 @@ def _drawn(columns: Sequence[Shown], width: int) -> list[Shown]:
             title = f"{FIRST} " * (", " in title) + title.replace(", ", f", {SECOND} ")
             title *= text_width(title) <= width - others
         drawn = [text or _bar(bar, own.scale, longest) for text, bar in zip(own.texts, own.bars, strict=True)]
-        found.append(own._replace(column=replace(own.column, head=title), texts=drawn))
+        found.append(own._replace(column=own.column._replace(head=title), texts=drawn))
     return found
 
 

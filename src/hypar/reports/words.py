@@ -209,10 +209,7 @@ def _fullest(score: Score | GroupScore) -> Score | GroupScore:
 
 
 def fit(score: Score) -> str:
-    """Say whether a plan fits: ``fits``, ``barely fits (7.60 GB of 8.00 GB)``; empty if that is not known.
-
-    Bytes are exact if there are too few and the rounded numbers are equal.
-    """
+    """Say whether a plan fits, as ``barely fits (7.60 GB of 8.00 GB)``, in exact bytes if rounded ones are equal; else empty."""
     word = {"": "", "good": "fits", "warn": "barely fits", "bad": "does not fit"}[tone_of(score)]
     if word in {"", "fits"}:
         return word

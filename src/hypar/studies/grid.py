@@ -1,8 +1,4 @@
-"""Grids of requests, the loop of every study over plans: comparisons of strategies, and sweeps over machines and arrays.
-
-Every run of a grid is counted by one convention. A strategy that is named after a paper keeps the convention by which its cost
-counts; any other minimises what is counted.
-"""
+"""Grids of requests, the loop of every study over plans: comparisons of strategies, and sweeps over machines and arrays."""
 
 from __future__ import annotations
 

@@ -60,9 +60,6 @@ UNCOUNTED = frozenset({"bias", "statistics"})
 Bytes = NDArray[np.float64]
 """Bytes, or elements, on each device, ``[devices]``."""
 
-Place = tuple[int, int]
-"""A stage, and one of its parts."""
-
 TENSORS = {
     ALL: (*PHASES, WEIGHT), "activations": ("forward",), "errors": ("backward",), "gradients": ("gradient",), "weights": (WEIGHT,),
 }  # fmt: skip
@@ -334,9 +331,9 @@ def held_by(
         arrays = Arrays(own, program.fragments, formats, elements, whole, again, shards)
         most = arrays.course(len(lane.place.parts) or 1).held(lane.place.moments)[1]
         found += (lanes == number) * most[arrays.kinds[0]]
-    said = [("all", score.memory_bytes)]
-    if score.groups is not None:
-        said = [(group.group, group.memory_bytes) for group in score.groups]
+    said = [(group.group, group.memory_bytes) for group in score.groups or ()] or [
+        ("all", score.memory_bytes)
+    ]
     return [Held(*own, float(found[lanes == number].max())) for number, own in enumerate(said)]
 
 
@@ -377,7 +374,7 @@ def _buffers(
     program: Program,
     received: Mapping[int, Bytes],
     chunks: Sequence[frozenset[str]],
-    place_of: Mapping[str, Place],
+    place_of: Mapping[str, tuple[int, int]],
     formats: Formats,
 ) -> Bytes:
     """Return the room in bytes of each device for the largest transfer, from what each has ``received``, ``[levels, devices]``.

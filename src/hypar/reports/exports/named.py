@@ -1,22 +1,16 @@
 """The files of SCALE-Sim and of Timeloop.
 
-SCALE-Sim's topology files: a row for a sample and a group of a convolution, or for a group of a matrix product.
-
-Of convolutions there are forward phases alone. They know no padding, so an image has the rows and columns that the windows
-cover, and one stride for both dims.
-
-A convolution is also the product that unfolding its input makes of it. Forward ``M`` are the output's places in all samples, ``K``
-the taps of all input channels, ``N`` the filters. The backward phase gives the terms of each tap, before those of overlapping
-windows are added; the gradient sums over the places.
+SCALE-Sim's topology files have a row for a sample and a group of a convolution, or for a group of a matrix product. Convolutions
+are forward phases alone, without padding, so that an image has the rows and columns that the windows cover. A convolution is also
+the product that unfolding its input makes of it: forward ``M`` are the output's places in all samples, ``K`` the taps of all input
+channels, ``N`` the filters; the backward phase gives the terms of each tap, the gradient sums over the places.
 
 Source: SCALE-Sim 3.0, ``scalesim/topology_utils.py``: ``load_arrays_conv`` and ``topo_calc_hyperparams``; ``load_arrays_gemm``, a
 product of ``M x K`` and ``K x N``.
 
-Timeloop's problem, version 0.4: one file for each phase of a piece, samples and groups included.
-
-Dims are those of Timeloop's convolution, with ``G`` for the groups; ``R``, ``P`` and ``W..`` go along the width, ``S``, ``Q`` and ``H..``
-along the height. Gradient and forward phase have the same loops and another result. The backward phase gives the
-terms of each tap, ``Terms``, before those of overlapping windows are added.
+Timeloop's problem, version 0.4, is a file for each phase of a piece, samples and groups included. Dims are those of Timeloop's
+convolution, with ``G`` for the groups; ``R``, ``P`` and ``W..`` go along the width, ``S``, ``Q`` and ``H..`` along the height.
+The backward phase gives the terms of each tap, ``Terms``, before those of overlapping windows are added.
 
 Source: NVlabs/timeloop, ``problem-shapes/cnn_layer.yaml`` and ``src/workload/shape-models/problem-shape.cpp``;
 Accelergy-Project/timeloop-accelergy-exercises, ``example_designs/layer_shapes/problem_base.yaml``, which has the groups.

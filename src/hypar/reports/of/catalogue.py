@@ -182,13 +182,11 @@ def _text(value: Any, unit: str) -> str:
 
 def times_document(rows: Rows, title: str) -> Document:
     """Return a row for each phase of a layer on a device: its times, its mapping, and the accesses that some phase has."""
-    mapping = dict.fromkeys(name for row in rows for name in row["mapping"])
-    accesses = dict.fromkeys(place for row in rows for place in row["accesses"])
-    columns = *((name, "any") for name in mapping), *((place, "count") for place in accesses)
+    mapping = dict.fromkeys(Column(name, unit="any") for row in rows for name in row["mapping"])
+    accesses = dict.fromkeys(Column(place, unit="count") for row in rows for place in row["accesses"])
     mapped = [{name: f"{value:.4g}" for name, value in row["mapping"].items()} for row in rows]
     found = [own | row["accesses"] | row for own, row in zip(mapped, rows, strict=True)]
-    used = [Column(key, unit=unit) for key, unit in columns if any(row.get(key) for row in found)]
-    return Document(title=title, parts=(Table((*_PHASES, *used), found),))
+    return Document(title=title, parts=(Table((*_PHASES, *mapping, *accesses), found),))
 
 
 plugin = document_of

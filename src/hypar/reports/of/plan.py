@@ -334,8 +334,7 @@ def _answer(plan: Plan, one: LayerExplanation, rows: Sequence[dict[str, Any]]) -
 
 def _alternatives(one: LayerExplanation, rows: Sequence[dict[str, Any]]) -> Table:
     shown = [row for rank, row in enumerate(rows) if rank < FEW or row["chosen"]]
-    costs = [key for key in ("received", "sent", *one.chosen.items) if any(row[key] for row in shown)]
-    unit = rows[0]["unit"]
+    costs, unit = ("received", "sent", *one.chosen.items), rows[0]["unit"]
     columns = (
         Column("choice"),
         *(Column(key, unit=unit) for key in ("anew", "stays")),
