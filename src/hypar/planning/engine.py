@@ -18,19 +18,17 @@ from dataclasses import replace
 
 from hypar.errors import InputError, TableLimitError
 from hypar.network.graph import LayerGraph
-from hypar.network.nodes import PlanGraph, kept_with_graph
+from hypar.network.nodes import PlanGraph
 from hypar.plan.plan import Plan
 from hypar.plan.records import SEARCHED, BaselinesRecord, RefinementRecord
 from hypar.planning.chunks import Ran, faster, run_node
 from hypar.planning.fastest import MOST_TASKS, Trials, is_least_time, proposer_of, searched
-from hypar.planning.pins import Pin
-from hypar.planning.question import latest, load_search, question_of
+from hypar.planning.question import latest
 from hypar.planning.records import Leaf, Node
-from hypar.planning.resolved import Resolved, baseline_request, of_strategy
+from hypar.planning.resolved import Resolved, baseline_request
 from hypar.planning.uneven.planner import Planner
 from hypar.schedule.memory import memory_of
 from hypar.sharding.placement import WHOLE, Options, cut, dim_of
-from hypar.sharding.tree import WHOLE_ARRAY
 
 
 def timed(planner: Planner, graph: LayerGraph, found: Node) -> Plan:
@@ -117,22 +115,18 @@ def baselines(
     planner: Planner, graph: LayerGraph, found: Node, names: Iterable[str]
 ) -> Iterator[tuple[str, Node]]:
     """Yield the nodes of strategies that can be planned, beside a node of some plan of the planner's network."""
+    nodes, alike = graph.nodes(planner.request.graph), isinstance(found, Leaf)
+    # Of identical devices they know neither tensors at rest nor microbatches.
+    layers = graph.without_rests.nodes(planner.request.graph) if alike else nodes
     for name in names:
         request = baseline_request(planner.request, name)
+        asked = replace(request, microbatches=None) if alike else request
         with suppress(InputError, TableLimitError):
-            yield name, _baseline(planner, graph, found, request)
-
-
-def _baseline(planner: Planner, graph: LayerGraph, found: Node, request: Resolved) -> Node:
-    nodes, pins, size = graph.nodes(request.graph), tuple(planner.pins), planner.element_bytes
-    if not isinstance(found, Leaf):
-        from hypar.planning.uneven.planner import Planner  # noqa: PLC0415 (only for device groups)
-
-        other = Planner(request, nodes, pins, size).planned(nodes)
-        return replace(other, microbatch=request.microbatch(graph))
-    plain = graph.without_rests.nodes(request.graph)
-    choices = _strategy(plain, request.strategy, request.array, pins, size, beyond=request.beyond_elements)
-    return found.taking(iter(_as_made(nodes, choices, request.array)))
+            node = Planner(asked, layers, planner.pins, planner.element_bytes).planned(layers)
+            if isinstance(node, Leaf):
+                yield name, found.taking(iter(_as_made(nodes, node.lane.choices, request.array)))
+            else:
+                yield name, replace(node, microbatch=request.microbatch(graph))
 
 
 def _trials(request: Resolved, nodes: Mapping[str, Node]) -> dict[str, Ran]:
@@ -156,24 +150,6 @@ def _claim(claim: str, trials: Mapping[str, Ran], taken: str) -> str:
 
 def _listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
-
-
-@kept_with_graph
-def _strategy(
-    graph: PlanGraph,
-    name: str,
-    array: tuple[int, ...],
-    pins: tuple[Pin, ...],
-    element_bytes: int,
-    *,
-    beyond: bool,
-) -> tuple[Options, ...]:
-    """Plan by a strategy, whatever the machine; raises ``InputError`` or ``TableLimitError`` where that is not possible."""
-    request = Resolved(**of_strategy(name), arrays={WHOLE_ARRAY: array}, pins=(), beyond=beyond)
-    question = question_of(request, graph, pins, element_bytes)
-    if question.leaves_no_choice:
-        return tuple(tuple(options[0] for options in at_layer) for at_layer in question.options)
-    return load_search(request.search).run(question).choices
 
 
 def _as_made(graph: PlanGraph, choices: Sequence[Options], array: tuple[int, ...]) -> tuple[Options, ...]:
