@@ -21,7 +21,7 @@ GROUPS = {
 """The folder of each group of plug-ins, inside the package."""
 
 FAMILIES, DATA = (
-    {"costs", "exports", "ops", "solvers", "strategies", "topologies"},
+    {"costs", "exports", "ops", "searches", "solvers", "strategies", "topologies"},
     {"hardware": "machine/catalog", "models": "models"},
 )
 """Groups of which a file has several ``plugins`` by their names; the folder of each kind of data files, inside the package."""

@@ -131,15 +131,15 @@ def test_an_interrupt_of_a_joint_search_shows_and_writes_the_best_plan(folder: P
     """It is an interrupt all the same: one line on stderr besides what is written, and status 130."""
     code = f"""
 sys.argv = [sys.argv[0], "plan", "resnet18", "--levels", "8", "--strategy", "optimal", "-o", "{folder}/p.json"]
-from hypar.planning.searches import joint
+from hypar.planning.searches import named
 from hypar.reports import terminal
 terminal.EVERY_S = 1e6
-tell = joint._tell
+tell = named._tell
 def interrupted(question, found):
     tell(question, found)
     os.kill(os.getpid(), signal.SIGINT)
     for _ in range(100): pass
-joint._tell = interrupted"""
+named._tell = interrupted"""
     status, out, error = program(code)
     assert status == 130
     assert "not proven optimal, but the optimum is at most" in out

@@ -16,7 +16,7 @@ from hypar import load_model, plan_model
 from hypar.costs.graphs import tables as cost_tables
 from hypar.errors import TableLimitError
 from hypar.planning.question import Question, load_search
-from hypar.planning.searches import joint
+from hypar.planning.searches import named
 from hypar.solve.cost_graph import CostGraph, Solution, Structure
 from hypar.solve.solvers.base import Tables
 from tests.benchmarks.fresh import fresh
@@ -54,11 +54,12 @@ def branch(rng: random.Random) -> Question:
 def cheapest(question: Question) -> float:
     """Count out every plan of two levels: all choices of the outer level, and below each all of the inner one."""
     whole = question.outermost()
-    outer = question.cost_graph(0, 1, whole)
+    outer = question.tables(0, 1, whole).built()
     least = math.inf
     for picks in itertools.product(*(range(costs.size) for costs in outer.nodes)):
         chosen = [options[0][pick] for options, pick in zip(question.options, picks, strict=True)]
-        inner = question.cost_graph(1, 2, question.below(whole, chosen, question.levels[0].ways))
+        inside = whole.below(question.graph, [(choice,) for choice in chosen], question.levels[0].ways)
+        inner = question.tables(1, 2, inside).built()
         each = itertools.product(*(range(costs.size) for costs in inner.nodes))
         least = min(least, outer.cost(picks) + min(map(inner.cost, each)))
     return least
@@ -82,7 +83,8 @@ def test_a_bound_of_an_inner_level_is_no_more_than_what_any_choices_above_leave(
     graph, ways = question.graph, question.levels[0].ways
     bound = question.tables(1, 2, question.outermost().below(graph, outer, ways, least=True)).built()
     for chosen in itertools.product(*outer):
-        exact = question.cost_graph(1, 2, question.below(question.outermost(), chosen, ways))
+        inside = question.outermost().below(graph, [(choice,) for choice in chosen], ways)
+        exact = question.tables(1, 2, inside).built()
         for low, own in zip(bound.nodes, exact.nodes, strict=True):
             assert (low <= own + 1e-6).all()
         for below, edge in zip(bound.edges, exact.edges, strict=True):
@@ -93,7 +95,7 @@ def test_a_bound_of_an_inner_level_is_no_more_than_what_any_choices_above_leave(
 def test_the_joint_optimum_is_the_cheapest_of_all_plans(seed: int) -> None:
     rng = random.Random(seed)
     question = chain(rng, 2) if seed % 3 else branch(rng)
-    found = joint.run(question)
+    found = named.jointly(question)
     assert found.exact
     assert total(found.costs) == pytest.approx(cost_of(question, found.choices), rel=1e-12)
     assert total(found.costs) == pytest.approx(cheapest(question), rel=1e-9)
@@ -110,10 +112,10 @@ def test_leaving_tuples_out_changes_no_plan(
     model: str, space: str, convention: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     question = question_of(graph_of(model), (2, 2, 2), convention, space=space)
-    monkeypatch.setattr(joint, "NARROWING_PAYS", math.inf)
-    whole = joint.run(question)
-    monkeypatch.setattr(joint, "NARROWING_PAYS", 0)
-    narrowed = joint.run(question)
+    monkeypatch.setattr(named, "NARROWING_PAYS", math.inf)
+    whole = named.jointly(question)
+    monkeypatch.setattr(named, "NARROWING_PAYS", 0)
+    narrowed = named.jointly(question)
     assert narrowed.choices == whole.choices
     assert narrowed.costs == whole.costs
 
@@ -137,8 +139,8 @@ def test_a_plan_without_proof_is_never_dearer_than_the_greedy_one(monkeypatch: p
     asked = question_of(graph_of("lenet-c"), (2, 2), "paper")
     greedy = load_search("greedy").run(asked)
     monkeypatch.setattr(Question, "pick_solver", lambda self, *_: (self.solver or "bounded", Poor()))
-    monkeypatch.setattr(joint, "greedy", lambda _: replace(greedy, solver="bounded", exact=False, bounds=()))
-    assert joint.run(replace(asked, solver="bounded")).choices == greedy.choices
+    monkeypatch.setattr(named, "greedy", lambda _: replace(greedy, solver="bounded", exact=False, bounds=()))
+    assert named.jointly(replace(asked, solver="bounded")).choices == greedy.choices
 
 
 def test_where_too_many_pairs_are_left_the_levels_are_planned_one_by_one(

@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypar import plan_model
 from hypar.activity import INTERRUPTIBLE, LISTENER, holding
 from hypar.plan.plan import read_plan
-from hypar.planning.searches import joint
+from hypar.planning.searches import named
 from hypar.solve import limits
 from hypar.studies.check import check_plan
 from tests.effort import LONG, late
@@ -127,7 +127,7 @@ def test_an_interrupt_keeps_the_best_plan_where_that_is_asked_for(
         raise KeyboardInterrupt
 
     optimum = optimum_of(case)
-    monkeypatch.setattr(joint, "_tell", interrupted)
+    monkeypatch.setattr(named, "_tell", interrupted)
     with pytest.raises(KeyboardInterrupt):
         planned(case)
     with holding(INTERRUPTIBLE, True):

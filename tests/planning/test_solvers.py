@@ -16,7 +16,7 @@ from hypar import load_machine, load_model, plan_model
 from hypar.errors import ProblemError
 from hypar.machine.load import machine_of
 from hypar.planning.question import Question
-from hypar.planning.searches import joint
+from hypar.planning.searches import named
 from tests.effort import NETWORKS, TWINS, crossed, examples, late
 from tests.generate import images, kind
 from tests.planning.parts import scored
@@ -34,7 +34,7 @@ KINDS = [name for name in NETWORKS if name not in TWINS]
 @pytest.fixture(autouse=True)
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Search by counts however few tuples there are."""
-    monkeypatch.setattr(joint, "COUNTING_PAYS", 0)
+    monkeypatch.setattr(named, "COUNTING_PAYS", 0)
 
 
 def planned(model: Any, **asked: Any) -> Plan:

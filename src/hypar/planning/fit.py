@@ -31,7 +31,7 @@ from hypar.planning.chunks import Ran, computing_s, run_node
 from hypar.planning.fastest import HIDDEN, MOST_TASKS, every_plan, held_bytes, proposer_of
 from hypar.planning.question import Answer, Question, ask, latest
 from hypar.planning.resolved import TRAINED, Resolved, checked_microbatches
-from hypar.planning.searches.joint import greedy
+from hypar.planning.searches.named import greedy
 from hypar.planning.stages.running import Staging
 from hypar.planning.stages.spans import spans_of
 from hypar.planning.uneven.planner import Planner

@@ -36,7 +36,7 @@ from hypar.planning.resolved import (
     require_whole,
     space_text,
 )
-from hypar.planning.searches.joint import COUNTS, by_digits, priced
+from hypar.planning.searches.named import COUNTS, by_digits, priced
 from hypar.planning.uneven.planner import Planner
 from hypar.planning.uneven.tree import Branch
 from hypar.registry import data_names, plugin_names

@@ -99,10 +99,6 @@ class Question:
                 tables.nodes[node] = tables.nodes[node] + barred * (2 * known or 1.0)
         return tables
 
-    def cost_graph(self, first: int, last: int, above: State) -> CostGraph:
-        """Return the cost graph of the same levels, given the state above them."""
-        return self.tables(first, last, above).built()
-
     def left(self, node: int, index: int, others: Iterable[Choice]) -> Options:
         """Return the options of a layer at a level that can run beside its choices at other levels."""
         own = self.options[node][index]
@@ -161,10 +157,6 @@ class Question:
         from hypar.costs.graphs.offered import without_spatial  # noqa: PLC0415 (only for a joint search)
 
         return replace(self, options=without_spatial(self.cost, self.graph, self.levels, self.options))
-
-    def below(self, above: State, choices: Sequence[Choice], ways: int) -> State:
-        """Return the state below a level; equal sizes share one object."""
-        return above.below(self.graph, [(choice,) for choice in choices], ways)
 
     def pick_solver(self, *structures: Structure) -> tuple[str, Solver]:
         """Return the requested solver, or the cheapest exact one that takes all given graphs, or a bounded one."""
@@ -246,12 +238,12 @@ def level_by_level(
     above, chosen, costs = question.outermost(), list[list[Choice]](), list[tuple[float, ...]]()
     for index, level in enumerate(question.levels):
         here = question.at(index, chosen)
-        problem = here.cost_graph(index, index + 1, above)
+        problem = here.tables(index, index + 1, above).built()
         assignment = assign(problem)
         costs.append(problem.costs_by_node(assignment))
         chosen.append([own[index][pick] for own, pick in zip(here.options, assignment, strict=True)])
         if index + 1 < len(question.levels):
-            above = question.below(above, chosen[-1], level.ways)
+            above = above.below(question.graph, [(choice,) for choice in chosen[-1]], level.ways)
     return tuple(zip(*chosen, strict=True)), tuple(costs)
 
 

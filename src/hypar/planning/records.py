@@ -18,7 +18,7 @@ from hypar.plan.records import CostRecord, LimitsRecord, ModelRecord, ProfileRec
 from hypar.planning.pins import Pin
 from hypar.planning.question import Answer, Question, cost_of, load_search
 from hypar.planning.resolved import AS_ASKED, Resolved
-from hypar.planning.searches.joint import numberable
+from hypar.planning.searches.named import numberable
 from hypar.schedule.lanes import Ends, Lane, Lanes
 from hypar.sharding.amounts.counted import State
 from hypar.sharding.conventions import PAPER

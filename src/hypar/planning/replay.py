@@ -262,7 +262,7 @@ def _in_leaf(plan: Plan, question: Question, lane: Lane, group: str) -> Iterator
             problem=cache(tables.built),
             items=partial(tables.items, 0),
         )
-        above = question.below(above, chosen, ways)
+        above = above.below(question.graph, [(choice,) for choice in chosen], ways)
 
 
 def _in_tree(plan: Plan, planner: Planner, node: Branch, root: str = "") -> Iterator[LevelChoices]:

@@ -1,5 +1,10 @@
-"""Search all levels at once: the choice of a layer is a tuple with one choice for each level.
+"""The searches over the levels by their names.
 
+*Greedy:* level by level, outermost first, each level optimally given the levels above it.
+Source: HyPar (HPCA 2019), Algorithm 2. Cost: one search for each level. Guarantee: the optimum of each level,
+not of all levels together.
+
+*Joint:* all levels at once: the choice of a layer is a tuple with one choice for each level.
 Where the order of levels does not matter, the search is by counts, of the solver ``counts``; otherwise it is a search over
 tuples. Cost: one search over the product of the levels' choices. Guarantee: the optimum over all levels
 together if the tables of an exact solver fit, or plan and bound meet; otherwise a plan that costs no more than the greedy one,
@@ -23,7 +28,16 @@ import numpy as np
 from hypar.activity import tell
 from hypar.errors import TableLimitError
 from hypar.network.graph import LayerGraph
-from hypar.planning.question import Answer, Question, Search, ask, costs_by_level, latest, load_search
+from hypar.planning.question import (
+    Answer,
+    Question,
+    Search,
+    ask,
+    costs_by_level,
+    latest,
+    level_by_level,
+    load_search,
+)
 from hypar.planning.resolved import Resolved
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.placement import Options, levels_of, numbered, primes, runs_of
@@ -68,7 +82,24 @@ def _bounded(found: Answer, bound: float | None = None, *, exact: bool = False) 
     return replace(found, bounds=bounds, exact=exact)
 
 
-def run(question: Question) -> Answer:
+def by_level(question: Question) -> Answer:
+    """Solve one cost graph for each level."""
+    distinct = {options: index for index, options in enumerate(zip(*question.options, strict=True))}
+    structures = [question.structure(index, index + 1) for index in distinct.values()]
+    name, solver = question.pick_solver(*structures)
+    solutions: list[Solution] = []
+
+    def assign(problem: CostGraph) -> tuple[int, ...]:
+        solutions.append(solver.solve(problem))
+        return solutions[-1].assignment
+
+    choices, costs = level_by_level(question, assign)
+    exact = all(solver.exact or one.bound == one.cost for one in solutions)
+    bounds = tuple(one.bound for one in solutions if one.bound is not None)
+    return Answer(choices=choices, costs=costs, solver=name, exact=exact, bounds=bounds)
+
+
+def jointly(question: Question) -> Answer:
     """Search one cost graph for all levels, as far as the limits allow."""
     limits = question.limits or Limits()
     budget = Budget(limits)
@@ -107,15 +138,14 @@ def _tell(question: Question, found: Answer) -> None:
 
 def greedy(question: Question, bound: float | None = None, solver: str = FALLBACK) -> Answer:
     """Return the plan level by level with a lower bound, under the name of a solver."""
-    found = load_search("greedy").run(replace(question, solver=None))
-    return _bounded(replace(found, solver=solver), bound)
+    return _bounded(replace(by_level(replace(question, solver=None)), solver=solver), bound)
 
 
 def relaxed(question: Question) -> Answer:
     """Return the greedy plan, with the sum of the lower bounds of the single levels."""
     solver, bounds, left = load_solver(FALLBACK), [], question.outermost()
     for index in range(len(question.levels)):
-        solution = solver.solve(question.cost_graph(index, index + 1, left))
+        solution = solver.solve(question.tables(index, index + 1, left).built())
         bounds.append(solution.cost if solution.bound is None else solution.bound)
         options = [at_layer[index] for at_layer in question.options]
         left = left.below(question.graph, options, question.levels[index].ways, least=True)
@@ -261,15 +291,12 @@ def _narrowed(question: Question, structure: Structure, budget: Budget, known: f
 
 
 def _chosen(question: Question, solution: Solution, left: Left | None) -> Choices:
-    assignment = solution.assignment
-    if left is not None:
-        assignment = tuple(int(own[choice]) for own, choice in zip(left[1], assignment, strict=True))
-    return tuple(map(_decoded, question.options, assignment))
-
-
-def _decoded(options: tuple[Options, ...], chosen: int) -> Options:
-    indices = np.unravel_index(chosen, [len(at_level) for at_level in options])
-    return tuple(at_level[int(index)] for at_level, index in zip(options, indices, strict=True))
+    found = []
+    for node, (options, chosen) in enumerate(zip(question.options, solution.assignment, strict=True)):
+        number = chosen if left is None else left[1][node][chosen]
+        indices = np.unravel_index(number, [len(at_level) for at_level in options])
+        found.append(tuple(at_level[int(index)] for at_level, index in zip(options, indices, strict=True)))
+    return tuple(found)
 
 
 def by_digits(request: Resolved, graph: LayerGraph) -> tuple[Question, Answer] | None:
@@ -316,4 +343,7 @@ def numberable(request: Resolved) -> bool:
     )
 
 
-plugin = Search("optimal, all levels jointly,", at_once=True, run=run)
+plugins = {
+    "greedy": Search("greedy: each level is optimal given the levels above it,", at_once=False, run=by_level),
+    "joint": Search("optimal, all levels jointly,", at_once=True, run=jointly),
+}
