@@ -11,7 +11,8 @@ from hypar.costs.base import load_cost
 from hypar.files.yaml_file import parse_yaml
 from hypar.machine.machine import Machine
 from hypar.network.graph import build_graph
-from hypar.planning.question import Question, costs_by_level
+from hypar.planning.question import Question
+from hypar.planning.searches.named import costs_by_level
 from hypar.sharding.placement import Options, levels_of
 from hypar.sharding.space import parse_space
 from tests.generate import images

@@ -136,7 +136,7 @@ MUTANTS = [
     Mutant("a partition has a limit", "solve/partition.py", "if bottleneck == np.inf or bottleneck > limit:", "if bottleneck == np.inf:"),
     Mutant("shares sum to one", "solve/balance.py", "if math.fsum(ends) < 1:", "if math.fsum(ends) < 2:"),
     # planning
-    Mutant("a level is planned below those above it", "planning/question.py", "if index + 1 < len(question.levels):", "if index + 2 < len(question.levels):"),
+    Mutant("a level is planned below those above it", "planning/searches/named.py", "if index + 1 < len(question.levels):", "if index + 2 < len(question.levels):"),
     Mutant("a baseline is taken if it is faster", "planning/chunks.py", "return faster(self.seconds, other.seconds) and", "return faster(other.seconds, self.seconds) and"),
     Mutant("refinement takes what is faster", "planning/fastest.py", "self.tried(changed, type(best).gains)", "self.tried(changed, lambda one, other: other.gains(one))"),
     Mutant("memory balances stages by what they hold", "planning/stages/spans.py", "return max(self.held_bytes(in_flight))", "return min(self.held_bytes(in_flight))"),

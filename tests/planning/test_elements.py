@@ -14,7 +14,8 @@ from hypar import load_model, plan_model, verify_plan
 from hypar.errors import OptionError
 from hypar.plan.request import Request
 from hypar.planning.planner import resolve
-from hypar.planning.question import ask, costs_by_level
+from hypar.planning.question import ask
+from hypar.planning.searches.named import costs_by_level
 from hypar.sharding.placement import WHOLE, copies
 from hypar.sharding.space import parse_space
 from tests.effort import NETWORKS, crossed, examples, late

@@ -76,9 +76,8 @@ def _fastest(
         return found, trials[SEARCHED]
     memory_bytes, limits = found.lane.setting.machine.memory_bytes, found.question.limits
     proposer = proposer_of(planner.request, graph, found.question)
-    known = {
-        _chosen(planner, nodes[name]): ran for name, ran in trials.items() if planner.within(nodes[name])
-    }
+    within = ((nodes[name], ran) for name, ran in trials.items() if planner.within(nodes[name]))
+    known = {tuple(slot.chosen for slot in planner.slots(node)): ran for node, ran in within}
     slots, more = [*planner.slots(found)], None if proposer is None else proposer.more
     tried = Trials(slots, lambda chosen: run_node(found.taking(iter(chosen))), known, more)
     tried.tried(planner.request.proposed or None)
@@ -93,10 +92,6 @@ def _fastest(
         answer = replace(answer, smallest=memory_of(tried.smallest.work.lanes[0]))
     node = replace(found, answer=answer).taking(iter(tried.best))
     return node, run_node(node, planner.request.chunks) if planner.request.chunks else best
-
-
-def _chosen(planner: Planner, node: Node) -> tuple[Options, ...]:
-    return tuple(slot.chosen for slot in planner.slots(node))
 
 
 def _refined(planner: Planner, node: Node, ran: Ran) -> tuple[Node, RefinementRecord]:

@@ -28,7 +28,6 @@ from hypar.planning.question import Answer, Question, ask, load_search
 from hypar.planning.refusals import require_together
 from hypar.planning.resolved import (
     Resolved,
-    checked_array,
     checked_arrays,
     checked_chunks,
     checked_microbatches,
@@ -41,7 +40,6 @@ from hypar.planning.uneven.planner import Planner
 from hypar.planning.uneven.tree import Branch
 from hypar.registry import data_names, plugin_names
 from hypar.sharding.placement import primes
-from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.solve.limits import DEFAULT_BYTES, DEFAULT_S, UNLIMITED, Limits
 from hypar.solve.solvers.base import load_solver
 
@@ -210,7 +208,7 @@ def resolve(request: Request, network: LayerGraph) -> Resolved:
     if own.stages is None and own.microbatches is not None:
         layers = len(network.nodes(own.graph).layers)
         checked_microbatches(own.microbatches, own.schedule, request.batch or network.batch, 1, layers)
-    arrays, limits = _arrays(request, own), _limits(request)
+    arrays, limits = checked_arrays(request, own), _limits(request)
     return replace(own, space=space_text(own.space), arrays=arrays, chunks=chunks, limits=limits)
 
 
@@ -240,15 +238,6 @@ def _read(request: Request, network: LayerGraph) -> Request:
     free = request.levels is None and request.array is None and request.stages is None
     array = whole_array(machine) if free else request.array
     return replace(request, hardware=machine, array=array, profile=None)
-
-
-def _arrays(request: Request, own: Resolved) -> dict[str, tuple[int, ...]]:
-    """Return the ways of each level inside each group of identical devices, or inside each stage on it."""
-    machine, levels, array = own.heterogeneous, request.levels, None if request.array is None else own.array
-    if machine is None:
-        return {WHOLE_ARRAY: checked_array(levels, array, stages=own.stages not in {None, BEST})}
-    count = own.stages if isinstance(own.stages, int) else None
-    return checked_arrays(machine, levels, array, count, own.outside)
 
 
 def _limits(request: Request) -> Limits:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
@@ -24,7 +23,7 @@ from hypar.sharding.conventions import DIRECT, PAPER
 from hypar.sharding.dims import BATCH
 from hypar.sharding.placement import TINY, WHOLE, Choice, Level, Options, levels_of
 from hypar.sharding.space import Sizes, Space, fitting, parse_space, runs, shards_left
-from hypar.solve.cost_graph import CostGraph, Structure
+from hypar.solve.cost_graph import Structure
 from hypar.solve.limits import Cut, Limits, OutOfTime, timed
 from hypar.solve.solvers.base import Solver, cheapest, load_solver
 
@@ -112,13 +111,10 @@ class Question:
         """Return whether choices of a layer at all levels can run; those that are none of its options are taken as they are."""
         if not (self.sizes and self.sizes[node]):
             return True
-        others = ((*choices[:at], *choices[at + 1 :]) for at in range(len(choices)))
-        every = zip(choices, self.options[node], others, strict=True)
-        left = (
-            own not in options or own in self.left(node, at, rest)
-            for at, (own, options, rest) in enumerate(every)
+        return runs(self.sizes[node], choices) and all(
+            own not in options or own in self.left(node, at, (*choices[:at], *choices[at + 1 :]))
+            for at, (own, options) in enumerate(zip(choices, self.options[node], strict=True))
         )
-        return runs(self.sizes[node], choices) and all(left)
 
     def at(self, index: int, chosen: Sequence[Sequence[Choice]]) -> Question:
         """Return the problem with the options of a level that can run below the choices of the levels above, beside the pins."""
@@ -231,29 +227,6 @@ def load_search(name: str) -> Search:
     return search
 
 
-def level_by_level(
-    question: Question, assign: Callable[[CostGraph], Sequence[int]]
-) -> tuple[tuple[Options, ...], tuple[tuple[float, ...], ...]]:
-    """Assign an option to every layer at one level after another, outermost first; return its choices, and its cost at each."""
-    above, chosen, costs = question.outermost(), list[list[Choice]](), list[tuple[float, ...]]()
-    for index, level in enumerate(question.levels):
-        here = question.at(index, chosen)
-        problem = here.tables(index, index + 1, above).built()
-        assignment = assign(problem)
-        costs.append(problem.costs_by_node(assignment))
-        chosen.append([own[index][pick] for own, pick in zip(here.options, assignment, strict=True)])
-        if index + 1 < len(question.levels):
-            above = above.below(question.graph, [(choice,) for choice in chosen[-1]], level.ways)
-    return tuple(zip(*chosen, strict=True)), tuple(costs)
-
-
-def costs_by_level(question: Question, choices: tuple[Options, ...]) -> tuple[tuple[float, ...], ...]:
-    """Return the cost of every layer at each level, given its choice at each."""
-    single = tuple(tuple((choice,) for choice in own) for own in choices)
-    made = replace(question, options=single, sizes=())
-    return level_by_level(made, lambda _: [0] * len(choices))[1]
-
-
 def ask(request: Resolved, graph: LayerGraph) -> Question:
     """Build the search problem of a request for identical devices and a network; raises ``InputError`` where they do not suit."""
     contracted = graph.nodes(request.graph)
@@ -272,7 +245,10 @@ def question_of(request: Resolved, graph: PlanGraph, pins: Sequence[Pin], elemen
     cost = cost_of(request)
     # Only grids may leave devices idle, at the innermost level: further out computation is not weighed.
     idle = [space.grids and cost.counts_work and level.innermost for level in levels]
-    inside = [*map(partial(_in_node, request), range(len(levels)))]
+    # Inside a node are the groups on the innermost network of a machine, all devices if it has one.
+    tiers = () if request.identical is None else request.identical.tiers
+    most = math.inf if len(tiers) < 2 else tiers[-1].devices
+    inside = [math.prod(request.array[level.index :]) <= most for level in levels]
     kinds = [*zip((level.ways for level in levels), idle, inside, strict=True)]
     by_kind = {kind: _choices(space, graph, *kind) for kind in set(kinds)}
     free = list(zip(*(by_kind[kind] for kind in kinds), strict=True)) or [()] * len(graph.layers)
@@ -324,12 +300,6 @@ def _runnable(
         own if pinned else tuple(compress(own, fitting((own,), (ways,), left, divides=False))) or (WHOLE,)
         for own, pinned, ways in zip(options, held, array, strict=True)
     ), sizes
-
-
-def _in_node(request: Resolved, index: int) -> bool:
-    """Return whether a level is inside a node of the machine: a group on its innermost network, all devices if it has one."""
-    tiers = () if request.identical is None else request.identical.tiers
-    return len(tiers) < 2 or math.prod(request.array[index:]) <= tiers[-1].devices
 
 
 def _choices(space: Space, graph: PlanGraph, ways: int, idle: bool, inside: bool) -> list[Options]:

@@ -31,16 +31,10 @@ class Refusal(NamedTuple):
     allowed: str
     reason: str
 
-    def error(self, words: Mapping[str, str]) -> OptionError:
-        """Return the error of a request with some words for the fields of the message."""
-        return OptionError(*(text.format_map(words) for text in (self.where, self.found, self.allowed)))
-
 
 _MACHINE = ("no machine is named", "one, as --hardware hmc")
 _DIFFER = ("the devices of hardware {hardware} are heterogeneous", "a machine of identical devices")
-_SHARED = ("all devices are identical and share equally", "a heterogeneous machine")
 _WITHOUT = ("given without stages", "stages, as --stages 4")
-_STAGED = ("given with stages, each on one device group", "none")
 _TIMED = "its number is a time on a machine, or needs one"
 
 REFUSALS = (
@@ -77,11 +71,13 @@ REFUSALS = (
     Refusal("a limit", "stages", "{limit}", "given with stages, each with a search of its own", "none", "stages are many small searches"),
     Refusal("a limit", "uneven splits", "{limit}", *_DIFFER, "device groups have a search each"),
     Refusal("zero", "uneven splits", "zero", *_DIFFER, "device groups that share unequally would have unequal shares of a weight"),
-    Refusal("shares", "stages on identical devices of groups", "shares", *_STAGED, "a layer is on one device group"),
+    Refusal("shares", "stages on identical devices of groups", "shares", "given with stages, each on one device group",
+            "none", "a layer is on one device group"),
     Refusal("a profile", "a heterogeneous machine", "profile", *_DIFFER, "a profile is of one kind of device"),
     Refusal("another count than the paper's", "a cost with its own count", "convention",
             "found {convention}; cost {cost} has a count of its own", "paper", "its transfers are its own"),
-    Refusal("shares", "identical devices", "shares", *_SHARED, "equal devices are equally loaded by equal shares"),
+    Refusal("shares", "identical devices", "shares", "all devices are identical and share equally",
+            "a heterogeneous machine", "equal devices are equally loaded by equal shares"),
     Refusal("unequal shares", "a cost without a slowest group", "shares", "cost {cost} has no slowest device group to relieve",
             "equal, or cost accpar", "a sum over all groups is least where one group does all"),
     Refusal("a profile", "a cost without measured times", "profile", "cost {cost} counts no measured times",
@@ -131,7 +127,8 @@ def require_together(request: Request, own: Resolved) -> None:
 
     for row in REFUSALS:
         if has(row.first) and has(row.second):
-            raise row.error(_words(request, own))
+            words, message = _words(request, own), (row.where, row.found, row.allowed)
+            raise OptionError(*(text.format_map(words) for text in message))
 
 
 def _words(request: Request, own: Resolved) -> dict[str, str]:

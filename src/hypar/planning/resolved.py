@@ -246,7 +246,7 @@ def drafted(request: Request) -> Resolved:
     }
     same = {name: value for name, value in given.items() if name in Resolved.__dataclass_fields__}
     plain = Resolved(**{**of_strategy(strategy), **same, **fixed})
-    own = of_strategy(strategy, uneven=plain.uneven)
+    own, named = of_strategy(strategy, uneven=plain.uneven), load_strategy(strategy)
     if own["cost"] == "time" and request.hardware is None:
         # Without a machine there is no time.
         own["cost"] = load_strategy(BASELINE).cost
@@ -256,20 +256,19 @@ def drafted(request: Request) -> Resolved:
     counted = (request.convention or usual, request.convention or of_score(usual))
     convention, of_step = counted if follows(cost) else (PAPER, PAPER)
     timed = request.hardware is not None and (cost == "time" or request.refine)
-    zero = load_strategy(strategy).zero
     # Ends of stages, replicas of all, or no levels inside leave how a step trains as it is asked for.
     whole = staged and bool(count == BEST or starts or outside or request.balance or not ways)
-    open_ = zero is None and timed and cost == "time" and not (whole or plain.heterogeneous)
+    open_ = named.zero is None and timed and cost == "time" and not (whole or plain.heterogeneous)
     held = {*given, *["stages"] * staged, *["parts"] * bool(request.schedule)}
     return replace(
         plain,
         cost=cost,
         shares=request.shares or (own["shares"] if load_cost(cost, parameters).slowest else "equal"),
-        graph="operators" if (request.graph or load_strategy(strategy).graph) == "operators" else None,
+        graph="operators" if (request.graph or named.graph) == "operators" else None,
         convention=convention,
         counted=of_step,
         baselines=BASELINES if timed else (),
-        zero=((zero or 0) if request.hardware else 0) if request.zero is None else request.zero,
+        zero=((named.zero or 0) if request.hardware else 0) if request.zero is None else request.zero,
         free=frozenset({*TRAINED} - held if open_ else ()),
         beyond_space=request.strategy is None and request.space is None and cost == "time",
     )
@@ -377,26 +376,24 @@ def checked_array(levels: int | None, array: Sequence[int] | None, *, stages: bo
     return tuple(array)
 
 
-def checked_arrays(
-    machine: Machine,
-    levels: int | None,
-    array: Sequence[int] | None,
-    stages: int | None = None,
-    outside: int = 0,
-) -> dict[str, Ways]:
-    """Return the ways of each level inside each group of identical devices of a heterogeneous machine, or inside a stage on it.
+def checked_arrays(request: Request, own: Resolved) -> dict[str, Ways]:
+    """Return the ways of each level inside each group of identical devices, or inside a stage on it.
 
-    Uneven splits and the levels below are given by their number or their ways; neither stands for all devices of every group.
-    The ``stages`` are inside so many nodes, ``outside``, or equally many on each outermost group.
+    On a heterogeneous machine uneven splits and the levels below are given by their number or their ways; neither stands for all
+    devices of every group. Stages are inside so many nodes, ``outside``, or equally many on each outermost group.
     Raises ``OptionError`` for what is neither, and ``HardwareError`` for what does not fit the device groups.
     """
+    machine, levels, array = own.heterogeneous, request.levels, None if request.array is None else own.array
+    stages, outside = own.stages if isinstance(own.stages, int) else None, own.outside
+    if machine is None:
+        return {WHOLE_ARRAY: checked_array(levels, array, stages=stages is not None)}
     given, apart = (levels, array) != (None, None), stages is not None and not outside
     count = stages_of_each(machine, stages) if stages and apart else stages or 1
     whole = checked_array(levels, array, stages=stages is not None) if given else ()
     found: dict[str, Ways] = {}
     option = "levels" if array is None else "array"
-    for name, own, depth in machine.leaves():
-        devices, least = own.num_devices, max(depth - apart, outside)
+    for name, leaf, depth in machine.leaves():
+        devices, least = leaf.num_devices, max(depth - apart, outside)
         if not given and devices % count:
             problem = f"found {count} in group {name!r} of {devices:,} devices"
             raise HardwareError("stages", problem, "equally many devices in each, or levels inside")

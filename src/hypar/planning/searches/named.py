@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache, partial
 from itertools import combinations, pairwise
@@ -28,19 +28,10 @@ import numpy as np
 from hypar.activity import tell
 from hypar.errors import TableLimitError
 from hypar.network.graph import LayerGraph
-from hypar.planning.question import (
-    Answer,
-    Question,
-    Search,
-    ask,
-    costs_by_level,
-    latest,
-    level_by_level,
-    load_search,
-)
+from hypar.planning.question import Answer, Question, Search, ask, latest, load_search
 from hypar.planning.resolved import Resolved
 from hypar.sharding.conventions import PAPER
-from hypar.sharding.placement import Options, levels_of, numbered, primes, runs_of
+from hypar.sharding.placement import Choice, Options, levels_of, numbered, primes, runs_of
 from hypar.sharding.space import parse_space
 from hypar.solve.cost_graph import CostGraph, Solution, Structure
 from hypar.solve.edge import Indices
@@ -67,6 +58,29 @@ MOST_TUPLES, MOST_TRIES = 2**22, 40
 
 ROUNDING = 1e-11
 """Largest difference of equal costs that are added up in another order, relative to them."""
+
+
+def level_by_level(
+    question: Question, assign: Callable[[CostGraph], Sequence[int]]
+) -> tuple[tuple[Options, ...], tuple[tuple[float, ...], ...]]:
+    """Assign an option to every layer at one level after another, outermost first; return its choices, and its cost at each."""
+    above, chosen, costs = question.outermost(), list[list[Choice]](), list[tuple[float, ...]]()
+    for index, level in enumerate(question.levels):
+        here = question.at(index, chosen)
+        problem = here.tables(index, index + 1, above).built()
+        assignment = assign(problem)
+        costs.append(problem.costs_by_node(assignment))
+        chosen.append([own[index][pick] for own, pick in zip(here.options, assignment, strict=True)])
+        if index + 1 < len(question.levels):
+            above = above.below(question.graph, [(choice,) for choice in chosen[-1]], level.ways)
+    return tuple(zip(*chosen, strict=True)), tuple(costs)
+
+
+def costs_by_level(question: Question, choices: tuple[Options, ...]) -> tuple[tuple[float, ...], ...]:
+    """Return the cost of every layer at each level, given its choice at each."""
+    single = tuple(tuple((choice,) for choice in own) for own in choices)
+    made = replace(question, options=single, sizes=())
+    return level_by_level(made, lambda _: [0] * len(choices))[1]
 
 
 def priced(question: Question, choices: Choices, solver: str = COUNTS) -> Answer:

@@ -22,7 +22,6 @@ from hypar.planning.question import (
     Answer,
     Question,
     cost_of,
-    costs_by_level,
     load_search,
     question_of,
     setting_for,
@@ -30,6 +29,7 @@ from hypar.planning.question import (
 )
 from hypar.planning.records import Leaf, Node, claim_of, limits_of, pins_text, plan_of
 from hypar.planning.resolved import Resolved
+from hypar.planning.searches.named import costs_by_level
 from hypar.planning.uneven.split import (
     Assignment,
     Decision,
