@@ -18,17 +18,19 @@ from dataclasses import replace
 
 from hypar.errors import InputError, TableLimitError
 from hypar.network.graph import LayerGraph
-from hypar.network.nodes import PlanGraph
+from hypar.network.nodes import PlanGraph, kept_with_graph
 from hypar.plan.plan import Plan
 from hypar.plan.records import SEARCHED, BaselinesRecord, RefinementRecord
 from hypar.planning.chunks import Ran, faster, run_node
 from hypar.planning.fastest import MOST_TASKS, Trials, is_least_time, proposer_of, searched
-from hypar.planning.question import latest
+from hypar.planning.pins import Pin
+from hypar.planning.question import latest, load_search, question_of
 from hypar.planning.records import Leaf, Node
-from hypar.planning.resolved import Resolved, baseline_request
+from hypar.planning.resolved import Resolved, baseline_request, of_strategy
 from hypar.planning.uneven.planner import Planner
 from hypar.schedule.memory import memory_of
 from hypar.sharding.placement import WHOLE, Options, cut, dim_of
+from hypar.sharding.tree import WHOLE_ARRAY
 
 
 def timed(planner: Planner, graph: LayerGraph, found: Node) -> Plan:
@@ -110,18 +112,17 @@ def baselines(
     planner: Planner, graph: LayerGraph, found: Node, names: Iterable[str]
 ) -> Iterator[tuple[str, Node]]:
     """Yield the nodes of strategies that can be planned, beside a node of some plan of the planner's network."""
-    nodes, alike = graph.nodes(planner.request.graph), isinstance(found, Leaf)
-    # Of identical devices they know neither tensors at rest nor microbatches.
-    layers = graph.without_rests.nodes(planner.request.graph) if alike else nodes
+    nodes, pins, size = graph.nodes(planner.request.graph), tuple(planner.pins), planner.element_bytes
+    plain = graph.without_rests.nodes(planner.request.graph)
     for name in names:
         request = baseline_request(planner.request, name)
-        asked = replace(request, microbatches=None) if alike else request
         with suppress(InputError, TableLimitError):
-            node = Planner(asked, layers, planner.pins, planner.element_bytes).planned(layers)
-            if isinstance(node, Leaf):
-                yield name, found.taking(iter(_as_made(nodes, node.lane.choices, request.array)))
+            if isinstance(found, Leaf):
+                choices = _strategy(plain, name, request.array, pins, size, beyond=request.beyond_elements)
+                yield name, found.taking(iter(_as_made(nodes, choices, request.array)))
             else:
-                yield name, replace(node, microbatch=request.microbatch(graph))
+                other = Planner(request, nodes, pins, size).planned(nodes)
+                yield name, replace(other, microbatch=request.microbatch(graph))
 
 
 def _trials(request: Resolved, nodes: Mapping[str, Node]) -> dict[str, Ran]:
@@ -145,6 +146,22 @@ def _claim(claim: str, trials: Mapping[str, Ran], taken: str) -> str:
 
 def _listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+@kept_with_graph
+def _strategy(
+    graph: PlanGraph,
+    name: str,
+    array: tuple[int, ...],
+    pins: tuple[Pin, ...],
+    element_bytes: int,
+    *,
+    beyond: bool,
+) -> tuple[Options, ...]:
+    """Plan by a strategy, whatever the machine; raises ``InputError`` or ``TableLimitError`` where that is not possible."""
+    request = Resolved(**of_strategy(name), arrays={WHOLE_ARRAY: array}, pins=(), beyond=beyond)
+    question = question_of(request, graph, pins, element_bytes)
+    return load_search(request.search).run(question).choices
 
 
 def _as_made(graph: PlanGraph, choices: Sequence[Options], array: tuple[int, ...]) -> tuple[Options, ...]:
