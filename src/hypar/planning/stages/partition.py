@@ -25,7 +25,8 @@ import numpy as np
 from hypar.errors import MemoryLimitError, OptionError, shown, suggestion
 from hypar.machine.work import fullest_share
 from hypar.network.graph import LayerGraph
-from hypar.network.nodes import Kept, PlanGraph, PlanNode, saved_by
+from hypar.network.nodes import Kept, PlanGraph, saved_by
+from hypar.ops.nest import Nest
 from hypar.plan.records import FLUSHES
 from hypar.planning.chunks import Ran, climb, run_node
 from hypar.planning.fastest import MOST_TASKS
@@ -67,47 +68,38 @@ class LowerBounds:
         return spans.bounds
 
     def _over_choices(self) -> Iterator[LayerBounds]:
-        known: dict[object, LayerBounds] = {}
-        graph, spans = self.spans.microbatch, self.spans
-        offered = question_of(
-            spans.request, spans.whole, spans.planner.pins, spans.setting.element_bytes
-        ).options
-        saved = saved_by(graph, spans.setting.training.recompute)
-        for layer, kept, sums, options in zip(graph.layers, saved, self._added_up(), offered, strict=True):
-            key = (layer.nest, kept, sums, options)
-            if key not in known:
-                few = math.prod(map(len, options)) <= MOST_COMBINATIONS
-                each = [self._under(layer, kept, sums, chosen) for chosen in product(*options) if few]
-                known[key] = LayerBounds(*map(min, zip(*each, strict=True))) if each else LayerBounds()
-            yield known[key]
+        spans, graph, setting = self.spans, self.spans.microbatch, self.spans.setting
+        offered = question_of(spans.request, spans.whole, spans.planner.pins, setting.element_bytes).options
+        added = network_of(graph, PAPER).sums if setting.convention == PAPER else spans.network.sums
+        # By ``fused`` sums are added up inside a layer, or between it and the next.
+        added = added if setting.convention != FUSED else (Sums(output=True, input=False),) * len(added)
+        saved, least = saved_by(graph, setting.training.recompute), cache(self._least)
+        for layer, *own in zip(graph.layers, saved, added, offered, strict=True):
+            yield least(layer.nest, layer.trail[-1].elements, *own)
 
-    def _added_up(self) -> tuple[Sums, ...]:
-        """Return for each layer the sums that are added up inside it, or by ``fused`` between it and the next."""
-        graph, convention = self.spans.microbatch, self.spans.setting.convention
-        if convention == FUSED:
-            return (Sums(output=True, input=False),) * len(graph.layers)
-        return network_of(graph, PAPER).sums if convention == PAPER else self.spans.network.sums
+    def _least(
+        self, nest: Nest, error: float, saved: Kept, sums: Sums, options: Sequence[Options]
+    ) -> LayerBounds:
+        """Return the bounds of a layer, of which some parts of its tensors are saved, with the elements of its error."""
+        if math.prod(map(len, options)) > MOST_COMBINATIONS:
+            return LayerBounds()
+        each = [self._under(nest, error, saved, sums, chosen) for chosen in product(*options)]
+        return LayerBounds(*map(min, zip(*each, strict=True)))
 
-    def _under(self, layer: PlanNode, saved: Kept, sums: Sums, chosen: Options) -> LayerBounds:
-        """Return the bounds of a layer, of which some parts of its tensors are saved, under a choice at each level."""
-        setting, divisors = self.spans.setting, degrees(chosen, layer.nest.counted)
-
-        def most(tensor: str) -> float:
-            return float(layer.nest.elements(tensor) * fullest_share(layer.nest, divisors, tensor))
-
-        error = layer.trail[-1].elements * fullest_share(layer.nest, divisors, "output")
-        held = math.fsum(part * most(name) for name, part in saved), error
-        if not setting.machine.times(layer.nest):
+    def _under(self, nest: Nest, error: float, saved: Kept, sums: Sums, chosen: Options) -> LayerBounds:
+        setting, divisors = self.spans.setting, degrees(chosen, nest.counted)
+        shares = {name: fullest_share(nest, divisors, name) for name in nest.names}
+        kept = math.fsum(part * float(nest.elements(name) * shares[name]) for name, part in saved)
+        held = kept, error * shares["output"]
+        if not setting.machine.times(nest):
             return LayerBounds(0.0, 0.0, *held)
-        time = setting.machine.layer_time(
-            layer.nest, divisors, setting.element_bytes, setting.formats.operand
-        )
+        time = setting.machine.layer_time(nest, divisors, setting.element_bytes, setting.formats.operand)
         # Devices may share an update, by how many depends on the cuts.
-        spent = [*time.seconds.values()]
-        once = [] if setting.training.zero else [setting.update_seconds(time)]
-        moved = (
-            received_inside(layer.nest, sums, setting.array, chosen) if not setting.machine.overlap else ()
+        spent, once = (
+            [*time.seconds.values()],
+            [] if setting.training.zero else [setting.update_seconds(time)],
         )
+        moved = () if setting.machine.overlap else received_inside(nest, sums, setting.array, chosen)
         for one in priced(setting, moved):
             # Sums of F may go straight to the next layer: terms are received once, which takes half of an all-reduce or more.
             onward = setting.convention == FUSED and one.phase == "forward"
@@ -134,18 +126,15 @@ class LowerBounds:
         if spans.setting.convention == PAPER:
             crossing = spans.crossing_bytes[ends]
             return received + crossing[:-1, None], returned + crossing
-        tensors, parts = spans.microbatch.tensors, spans.network.parts
-        elements = [part.changes[0].elements for each in parts for part in each if part.forward]
-        sizes = spans.setting.element_bytes / spans.replicas * np.array(elements)
-        # The first places behind the producer and behind the consumer of each tensor.
-        made = np.searchsorted(ends, [tensor.producer for tensor in tensors], "right")
-        read = np.searchsorted(ends, [tensor.consumer for tensor in tensors], "right")
-        # F comes to spans that begin between the two and end behind them, E to those that begin before and end between.
-        np.add.at(received, (np.minimum(made, len(ends) - 2), read), sizes * (made < read))
-        np.add.at(returned, (made - 1, read - 1), sizes * [*map(sends_back, parts)])
-        received = np.triu(received.cumsum(axis=0), 1)
-        returned = np.triu(returned[:, ::-1].cumsum(axis=1)[:, ::-1], 1)
-        return received.cumsum(axis=1), returned[::-1].cumsum(axis=0)[::-1]
+        for tensor, parts in zip(spans.microbatch.tensors, spans.network.parts, strict=True):
+            elements = next(part.changes[0].elements for part in parts if part.forward)
+            num_bytes = spans.setting.element_bytes / spans.replicas * elements
+            # The first places behind the producer and behind the consumer.
+            made, read = np.searchsorted(ends, (tensor.producer, tensor.consumer), "right").tolist()
+            # F comes to spans that begin between the two and end behind them, E to those that begin before and end between.
+            received[made:read, read:] += num_bytes
+            returned[:made, made:read] += num_bytes * sends_back(parts)
+        return received, returned
 
     @cached_property
     def seconds(self) -> Costs:
