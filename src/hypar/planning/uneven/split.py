@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -67,11 +67,6 @@ class UnevenSplit:
     def total(self, costs: Sequence[float]) -> float:
         """Combine the costs of the device groups into that of the split."""
         return max(costs) if self.slowest else float(sum(costs))
-
-    @property
-    def flop(self) -> float:
-        """The floating-point operations of all layers."""
-        return sum(sum(layer.nest.flop.values()) for layer in self.graph.layers)
 
     def tables(self, offered: Sequence[Offered]) -> tuple[list[Array], list[Array]]:
         """Return the costs of offers for each group; equal ones share an array.
@@ -130,14 +125,13 @@ class Quadratics:
     """The costs of all options of an uneven split as constant, linear and quadratic coefficients of each group's share.
 
     Those of layers are ``nodes``, ``[groups, 3, options]`` each, those of tensors ``edges``, ``[groups, 3, options of producer,
-    options of consumer]``; ``rest`` does not depend on the options. Assignments of least cost that are ``found`` do not depend on it.
+    options of consumer]``; ``rest`` does not depend on the options.
     """
 
     split: UnevenSplit
     nodes: tuple[Array, ...]
     edges: tuple[Array, ...]
     rest: tuple[Line, ...] = ()
-    found: dict[tuple[float, ...], Assignment] = field(default_factory=dict)
 
     def times(self, assignment: Assignment) -> Array:
         """Return the total cost of each group, ``[groups, 3]``."""
@@ -152,10 +146,7 @@ class Quadratics:
 
     def least(self, shares: Sequence[float], weights: Sequence[float]) -> Assignment:
         """Return the options of least weighted sum over the groups, at given shares."""
-        key = (*shares, *weights)
-        if key not in self.found:
-            self.found[key] = self.split.solver.solve(self.problem(shares, weights)).assignment
-        return self.found[key]
+        return self.split.solver.solve(self.problem(shares, weights)).assignment
 
     @cached_property
     def _columns(self) -> Array:
@@ -282,7 +273,7 @@ def _decided(every: Quadratics, assignment: Assignment, shares: tuple[float, ...
 
 def _linear(every: Quadratics, times: Array) -> tuple[float, ...]:
     """Apply AccPar's rule until the transfers match the shares that it gives."""
-    flop = every.split.flop
+    flop = sum(sum(layer.nest.flop.values()) for layer in every.split.graph.layers)
     computing = [flop * rates.work for rates in every.split.rates]
     shares: tuple[float, ...] = (1 / len(times),) * len(times)
     for _ in range(MOST_TURNS):
