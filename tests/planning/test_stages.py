@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from functools import cache
 from itertools import accumulate, combinations, pairwise, product, takewhile
@@ -61,11 +60,12 @@ def test_what_comes_from_another_stage_is_kept_by_each_layer_and_not_by_joins() 
     forked = spans.span(names.index("layer2.0.conv1"), names.index("layer2.0.add"))
     read, halved = 64 * 56 * 56, 128 * 28 * 28
     # Two copies, three outputs before they are normalised, and one between two convolutions; no op reads those that are sent again.
-    assert forked.held(1)["activations"] == size * (samples * (2 * read + 4 * halved) + 3 * 2 * 128)
-    assert forked.held(3)["activations"] == 3 * forked.held(1)["activations"]
+    kept = size * (samples * (2 * read + 4 * halved) + 3 * 2 * 128)
+    assert forked.memory[0]["activations"] == kept
+    assert forked.held_bytes(3)[0] == forked.held_bytes(1)[0] + 2 * kept
     joined = spans.span(names.index("layer2.0.add"), names.index("layer2.1.conv2"))
     # Relu's behind the addition, and conv1's before and behind its normalisation.
-    assert joined.held(1)["activations"] == size * (samples * 3 * halved + 2 * 128)
+    assert joined.memory[0]["activations"] == size * (samples * 3 * halved + 2 * 128)
 
 
 def test_a_stage_has_a_buffer_for_what_it_receives() -> None:
@@ -73,7 +73,7 @@ def test_a_stage_has_a_buffer_for_what_it_receives() -> None:
     graph = LENET.with_batch(64)
     spans = spans_of(Resolved.of(planned(graph), HMC).over(()), graph, [None] * 4, 4)[0]
     sent = [16 * 4 * elements for elements in (12 * 12 * 20, 4 * 4 * 50, 500)]
-    assert [spans.span(*ends).held(1)["buffers"] for ends in ((0, 1), (1, 2), (2, 4), (3, 4))] == [
+    assert [spans.span(*ends).memory[0]["buffers"] for ends in ((0, 1), (1, 2), (2, 4), (3, 4))] == [
         sent[0], sent[0], sent[1], sent[2],
     ]  # fmt: skip
 
@@ -154,7 +154,7 @@ def all_costs(spans: CutSpans) -> tuple[NDArray[np.float64], NDArray[np.float64]
     for start, end in combinations(range(layers + 1), 2):
         span = spans.span(start, end)
         seconds[start, end] = span.seconds
-        fits = (spans.setting.machine.fits(math.fsum(span.held(count).values())) for count in range(1, 9))
+        fits = (spans.setting.machine.fits(span.held_bytes(count)[0]) for count in range(1, 9))
         room[start, end] = sum(takewhile(bool, fits))
     return seconds, room
 

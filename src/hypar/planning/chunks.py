@@ -35,7 +35,6 @@ from hypar.errors import PlanError, shown
 from hypar.machine.machine import Machine
 from hypar.machine.work import LayerTimes, StepTimes
 from hypar.plan.records import Chunks, ChunksRecord, Score
-from hypar.planning.records import Node
 from hypar.schedule.lanes import COMMUNICATION, PHASE, Lane
 from hypar.schedule.memory import held_by, holds
 from hypar.schedule.record import Buckets
@@ -89,11 +88,6 @@ class Ran:
     def score(self, machine: Machine) -> Score:
         """Return the score of the step."""
         return summarise(self.work.lanes, self.step, machine)
-
-
-def run_node(node: Node, asked: Chunks | None = None) -> Ran:
-    """Run the step of a planned node; chunks and errors as of ``run_chunked``."""
-    return run_chunked(node.work, asked)
 
 
 def run_chunked(work: StepWork, asked: Chunks | None = None) -> Ran:

@@ -21,7 +21,7 @@ from hypar.network.graph import LayerGraph
 from hypar.network.nodes import PlanGraph, kept_with_graph
 from hypar.plan.plan import Plan
 from hypar.plan.records import SEARCHED, BaselinesRecord, RefinementRecord
-from hypar.planning.chunks import Ran, faster, run_node
+from hypar.planning.chunks import Ran, faster, run_chunked
 from hypar.planning.fastest import MOST_TASKS, Trials, is_least_time, proposer_of, searched
 from hypar.planning.pins import Pin
 from hypar.planning.question import latest, load_search, question_of
@@ -53,7 +53,7 @@ def timed(planner: Planner, graph: LayerGraph, found: Node) -> Plan:
     node, ran = nodes[taken], trials[taken]
     if request.refine:
         node, refined = _refined(planner, node, ran)
-        ran = run_node(node, request.chunks)
+        ran = run_chunked(node.work, request.chunks)
     if node is not found:
         node = planner.costed(node)
     claim, record = planner.claim(node if taken == SEARCHED else nodes[SEARCHED]), None
@@ -81,7 +81,7 @@ def _fastest(
     within = ((nodes[name], ran) for name, ran in trials.items() if planner.within(nodes[name]))
     known = {tuple(slot.chosen for slot in planner.slots(node)): ran for node, ran in within}
     slots, more = [*planner.slots(found)], None if proposer is None else proposer.more
-    tried = Trials(slots, lambda chosen: run_node(found.taking(iter(chosen))), known, more)
+    tried = Trials(slots, lambda chosen: run_chunked(found.taking(iter(chosen)).work), known, more)
     tried.tried(planner.request.proposed or None)
     # A plan that was proposed for how it trains is near what polish finds.
     most = MOST_TASKS // 4 if planner.request.proposed else MOST_TASKS
@@ -93,13 +93,13 @@ def _fastest(
     if not best.fits and proposer is not None:
         answer = replace(answer, smallest=memory_of(tried.smallest.work.lanes[0]))
     node = replace(found, answer=answer).taking(iter(tried.best))
-    return node, run_node(node, planner.request.chunks) if planner.request.chunks else best
+    return node, run_chunked(node.work, planner.request.chunks) if planner.request.chunks else best
 
 
 def _refined(planner: Planner, node: Node, ran: Ran) -> tuple[Node, RefinementRecord]:
     slots = [*planner.slots(node)]
     before = tuple(slot.chosen for slot in slots)
-    tried = Trials(slots, lambda chosen: run_node(node.taking(iter(chosen))), {before: ran})
+    tried = Trials(slots, lambda chosen: run_chunked(node.taking(iter(chosen)).work), {before: ran})
     tried.polish()
     pairs = zip(before, tried.best, strict=True)
     changed = sum(one != other for own, new in pairs for one, other in zip(own, new, strict=True))
@@ -130,7 +130,7 @@ def _trials(request: Resolved, nodes: Mapping[str, Node]) -> dict[str, Ran]:
     keys = {name: node.lane.choices if isinstance(node, Leaf) else node for name, node in nodes.items()}
     asked = None if request.refine else request.chunks
     different = dict(zip(keys.values(), nodes.values(), strict=True))
-    ran = {key: run_node(node, asked) for key, node in different.items()}
+    ran = {key: run_chunked(node.work, asked) for key, node in different.items()}
     return {name: ran[key] for name, key in keys.items()}
 
 

@@ -27,7 +27,7 @@ from hypar.network.graph import LayerGraph
 from hypar.network.nodes import block_of, computed_again
 from hypar.network.training import ANYWHERE, GATHERED, RECOMPUTED
 from hypar.plan.records import INTERLEAVED
-from hypar.planning.chunks import Ran, computing_s, run_node
+from hypar.planning.chunks import Ran, computing_s, run_chunked
 from hypar.planning.fastest import HIDDEN, MOST_TASKS, every_plan, held_bytes, proposer_of
 from hypar.planning.question import Answer, Question, ask, latest
 from hypar.planning.resolved import TRAINED, Resolved, checked_microbatches
@@ -200,7 +200,7 @@ class Runs:
         own, size = self.of(way, choices), self.request.element_bytes(self.graph)
         planner = Planner(own, self.question.graph, self.question.pins, size)
         leaf = planner.answered(self.question, Answer(choices=choices, costs=(), solver="", exact=False))
-        return run_node(replace(leaf, microbatch=self._microbatch(way.microbatches)))
+        return run_chunked(replace(leaf, microbatch=self._microbatch(way.microbatches)).work)
 
     def _staged(self, choices: Choices, way: Way) -> Ran | None:
         """Return the step in stages of even parts; None if some stage does not fit."""
@@ -211,7 +211,7 @@ class Runs:
         ends = pairwise([*self.starts(way.stages * way.parts), len(chosen)])
         each = zip(spans, ends, strict=True)
         staging = Staging.of(own, [of.taking(start, chosen[start:end]) for of, (start, end) in each])
-        return run_node(staging) if holds(staging.work.lanes) else None
+        return run_chunked(staging.work) if holds(staging.work.lanes) else None
 
     def tried(self, choices: Choices, way: Way) -> Ran | None:
         """Return the step of a plan, None if its stages do not fit; a way of training that fits is known from now on."""

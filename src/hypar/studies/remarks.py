@@ -72,7 +72,7 @@ def baseline_scores(plan: Plan) -> dict[str, Score]:
     if plan.staged and (plan.heterogeneous or plan.strategy == "fit"):
         # Device groups in stages have arrays of their own, and what trains without stages was compared before.
         return {}
-    from hypar.planning.chunks import run_node  # noqa: PLC0415 (only for a plan with a score)
+    from hypar.planning.chunks import run_chunked  # noqa: PLC0415 (only for a plan with a score)
     from hypar.planning.engine import baselines  # noqa: PLC0415 (only for a plan with a score)
 
     request = _over_all(plan, replace(Resolved.of(plan, machine, made.profile), refine=False))
@@ -83,7 +83,7 @@ def baseline_scores(plan: Plan) -> dict[str, Score]:
     with suppress(InputError, TableLimitError):
         planner, found = planned(baseline_request(request, BASELINE), graph)
         nodes = {BASELINE: found, **dict(baselines(planner, graph, found, others))}
-        return {name: run_node(node, request.chunks).score(machine) for name, node in nodes.items()}
+        return {name: run_chunked(node.work, request.chunks).score(machine) for name, node in nodes.items()}
     return {}
 
 

@@ -16,8 +16,6 @@ from collections.abc import Iterator, Sequence
 from operator import mul
 from typing import Any, NamedTuple, TypeVar
 
-import numpy as np
-
 from hypar.machine.machine import Machine
 from hypar.network.nodes import PlanGraph, Tensor
 from hypar.planning.folding import counted_from
@@ -29,7 +27,6 @@ from hypar.sharding.amounts.counted import SEAM, STAGE, crossed, received_betwee
 from hypar.sharding.amounts.cuts import Above
 from hypar.sharding.amounts.transfers import Between, Network, Part, mapped, received, sends_back
 from hypar.sharding.placement import WHOLE, degrees, dim_of, grid, working
-from hypar.solve.edge import Costs
 
 T = TypeVar("T")
 
@@ -195,12 +192,3 @@ def read_outside(graph: PlanGraph, start: int, end: int) -> tuple[Tensor, ...]:
     """Return the tensors that these layers read of earlier layers, whose indices are negative, and those that later ones read."""
     ends = ((one, start <= one.producer < end, start <= one.consumer < end) for one in graph.tensors)
     return tuple(counted_from(start, one) for one, makes, reads in ends if makes != reads)
-
-
-def elements_across(graph: PlanGraph) -> Costs:
-    """Return the elements of F that cross each place between layers, each once, ``[layers + 1]``; E has as many."""
-    found: list[dict[int, float]] = [{} for _ in range(len(graph.layers) + 1)]
-    for tensor in graph.tensors:
-        for place in range(tensor.producer + 1, tensor.consumer + 1):
-            found[place][tensor.producer] = max(found[place].get(tensor.producer, 0), tensor.elements)
-    return np.array([math.fsum(at.values()) for at in found])

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import pairwise, product
 from operator import itemgetter
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,14 +29,14 @@ from hypar.network.graph import LayerGraph
 from hypar.network.nodes import Kept, PlanGraph, saved_by
 from hypar.ops.nest import Nest
 from hypar.plan.records import FLUSHES
-from hypar.planning.chunks import Ran, climb, run_node
+from hypar.planning.chunks import Ran, climb, run_chunked
 from hypar.planning.fastest import MOST_TASKS
 from hypar.planning.question import question_of
 from hypar.planning.resolved import Resolved
 from hypar.planning.stages.running import Staging, kept_in_flight
-from hypar.planning.stages.spans import CutSpan, CutSpans, LayerBounds
+from hypar.planning.stages.spans import CutSpan, CutSpans
 from hypar.schedule.lanes import Lane, priced
-from hypar.schedule.memory import memory_of
+from hypar.schedule.memory import held_by
 from hypar.schedule.tasks import Link
 from hypar.sharding.amounts.counted import received_inside
 from hypar.sharding.amounts.transfers import Sums, network_of, sends_back
@@ -52,30 +53,38 @@ ROUNDING = 1e-9
 """Largest relative difference between a sum and the same sum in another order."""
 
 
+class LayerBounds(NamedTuple):
+    """The lower bounds of a layer: its seconds for a mini-batch, and elements.
+
+    On the fullest device they are those of its weight, those that it and its trail keep for each microbatch in flight, and those
+    of the error of its trail's output.
+    """
+
+    seconds: float = 0.0
+    weights: float = 0.0
+    kept: float = 0.0
+    error: float = 0.0
+
+
 @dataclass(frozen=True, eq=False)
 class LowerBounds:
     """The lower bounds of each of some spans between places, ``[starts, ends]``; nothing of several device groups, without shares."""
 
     spans: CutSpans
 
-    @property
+    @cached_property
     def layers(self) -> list[LayerBounds]:
-        """The lower bounds of each layer, whatever it chooses; found once for all links."""
-        spans = self.spans
-        if not spans.bounds:
-            uneven = [LayerBounds()] * len(spans.whole.layers)
-            spans.bounds.extend(uneven if spans.request.heterogeneous else self._over_choices())
-        return spans.bounds
-
-    def _over_choices(self) -> Iterator[LayerBounds]:
+        """The lower bounds of each layer, whatever it chooses."""
         spans, graph, setting = self.spans, self.spans.microbatch, self.spans.setting
+        if spans.request.heterogeneous:
+            return [LayerBounds()] * len(graph.layers)
         offered = question_of(spans.request, spans.whole, spans.planner.pins, setting.element_bytes).options
         added = network_of(graph, PAPER).sums if setting.convention == PAPER else spans.network.sums
         # By ``fused`` sums are added up inside a layer, or between it and the next.
         added = added if setting.convention != FUSED else (Sums(output=True, input=False),) * len(added)
         saved, least = saved_by(graph, setting.training.recompute), cache(self._least)
-        for layer, *own in zip(graph.layers, saved, added, offered, strict=True):
-            yield least(layer.nest, layer.trail[-1].elements, *own)
+        each = zip(graph.layers, saved, added, offered, strict=True)
+        return [least(layer.nest, layer.trail[-1].elements, *own) for layer, *own in each]
 
     def _least(
         self, nest: Nest, error: float, saved: Kept, sums: Sums, options: Sequence[Options]
@@ -217,7 +226,6 @@ class _Table:
 
 
 def _tables(spans: Sequence[CutSpans], balance: str, share: int) -> list[tuple[_Table, int]]:
-    """Return for each part of a stage what is known of the spans on its devices, and the microbatches that it keeps."""
     request = spans[0].request
     kept = kept_in_flight(request, len(spans) // (request.parts or 1))
     known = {own: _Table(own, {*kept}, balance, share) for own in dict.fromkeys(spans)}
@@ -225,7 +233,6 @@ def _tables(spans: Sequence[CutSpans], balance: str, share: int) -> list[tuple[_
 
 
 def _least(tables: Sequence[tuple[_Table, int]], limit: float = math.inf) -> Partition | None:
-    """Return the best partition by what is known of its spans, or None if none is within a limit."""
     first = tables[0][0].spans
     costs = [table.costs[kept] for table, kept in tables]
     seams = first.crossing_bytes[[*first.ends]]
@@ -321,7 +328,7 @@ def _best(request: Resolved, spans: Sequence[CutSpans], limit: float) -> Staging
         return None if best is None else staged(best.bounds)
 
     def run(bounds: tuple[int, ...]) -> Ran:
-        return run_node(staged(bounds))
+        return run_chunked(staged(bounds).work)
 
     for what, share in ((balance, 1), (balance, parts), ("memory", 0)):
         best = best_partition(spans, limit if what == "time" else math.inf, what, share)
@@ -351,7 +358,7 @@ def held_in(stages: Sequence[CutSpan]) -> Iterator[tuple[int, Lane, float]]:
     work = Staging(request=stages[0].spans.request, stages=tuple(stages)).work
     numbers = (number for number, own in enumerate(work.stages[: work.count], 1) for _ in own.lanes)
     for number, lane in zip(numbers, work.lanes, strict=True):
-        yield number, lane, math.fsum(memory_of(lane).values())
+        yield number, lane, held_by(lane)
 
 
 def unfit(request: Resolved, graph: LayerGraph, spans: Sequence[CutSpans]) -> MemoryLimitError:

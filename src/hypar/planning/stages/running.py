@@ -15,15 +15,15 @@ from typing import Self
 
 from hypar.machine.machine import DeviceGroup
 from hypar.network.nodes import Tensor
-from hypar.plan.records import StagesRecord, stage_name
-from hypar.planning.chunks import run_node
+from hypar.plan.records import stage_name
+from hypar.planning.chunks import run_chunked
 from hypar.planning.records import Node
 from hypar.planning.resolved import Resolved
 from hypar.planning.stages.arriving import Outer, places_for
 from hypar.planning.stages.spans import CutSpan
 from hypar.planning.uneven.tree import Branch
 from hypar.schedule.lanes import Pieces, StagePlace, priced
-from hypar.schedule.pipeline_orders import Moment, Schedule, Work, in_flight, moments
+from hypar.schedule.pipeline_orders import Schedule, Work, in_flight, moments
 from hypar.schedule.stages import StageWork, StepWork
 from hypar.schedule.tasks import Arrival, Entering, Tied
 from hypar.sharding.amounts.counted import SEAM, Received, received_between
@@ -78,14 +78,16 @@ class Staging(Node):
     @cached_property
     def seconds(self) -> float:
         """The engine's time for a step, with the chunks of the request."""
-        return run_node(self, self.request.chunks).seconds
+        return run_chunked(self.work, self.request.chunks).seconds
 
     @cached_property
     def work(self) -> StepWork:
         """The devices of each part, with their work for a microbatch."""
         request, count, first, works = self.request, self.count, 0, list[StageWork]()
         microbatches = request.microbatches or 1
-        fullest, (exchanges, sums) = fullest_moments(request, count), exchanges_of(self.stages, count)
+        exchanges, sums = exchanges_of(self.stages, count)
+        # The pieces of work of each stage, at the moments when most microbatches wait.
+        fullest = [moments(own, request.parts or 1) for own in works_of(request, count)]
         groups = [*accumulate((len(span.lanes) for span in self.stages[:count]), initial=0)]
         for number, span in enumerate(self.stages):
             stage, lanes = number % count, []
@@ -169,8 +171,8 @@ def _shared(stages: Sequence[CutSpan], owner: User, user: User, tie: Tensor) -> 
     return received_between(between, parts, array, (first, last), outside=outside)
 
 
-def works_of(request: Resolved | StagesRecord, stages: int) -> list[list[Work]]:
-    """Return the work of each stage in order, by the schedule and the microbatches of a request, or of a record."""
+def works_of(request: Resolved, stages: int) -> list[list[Work]]:
+    """Return the work of each stage in order, by the schedule and the microbatches of a request."""
     order = Schedule(request.schedule, request.parts or 1)
     each = (order.steps(stage, stages, request.microbatches or 1) for stage in range(stages))
     return [[*chain.from_iterable(steps)] for steps in each]
@@ -180,8 +182,3 @@ def kept_in_flight(request: Resolved, stages: int) -> tuple[int, ...]:
     """Return for each part of each stage, in the network's order, the largest number of microbatches that it keeps."""
     works, parts = works_of(request, stages), range(request.parts or 1)
     return tuple(in_flight(work for work in own if work.part == part) for part in parts for own in works)
-
-
-def fullest_moments(request: Resolved | StagesRecord, stages: int) -> list[tuple[Moment, ...]]:
-    """Return for each stage its pieces of work, at the moments when most microbatches wait."""
-    return [moments(own, request.parts or 1) for own in works_of(request, stages)]

@@ -11,11 +11,13 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from operator import itemgetter
 from typing import NamedTuple
+
+import numpy as np
 
 from hypar.errors import TableLimitError
 from hypar.machine.machine import DeviceGroup, Machine
@@ -33,7 +35,6 @@ from hypar.planning.stages.arriving import (
     Outer,
     Way,
     copies,
-    elements_across,
     link_of,
     places_for,
     read_outside,
@@ -156,27 +157,10 @@ class CutSpan:
             return forward + max(self.work.returned.seconds, backward + max(once, self.work.received.seconds))
         return self.seconds
 
-    def held(self, in_flight: int, group: int = 0) -> dict[str, float]:
-        """Return the bytes on each device of one of the groups of identical devices, with microbatches in flight."""
-        memory = self.memory[group]
-        return {**memory, "activations": in_flight * memory["activations"]}
-
     def held_bytes(self, in_flight: int) -> list[float]:
         """Return the bytes on each device of each group of identical devices with microbatches in flight."""
-        return [math.fsum(self.held(in_flight, group).values()) for group in range(len(self.lanes))]
-
-
-class LayerBounds(NamedTuple):
-    """The lower bounds of a layer: its seconds for a mini-batch, and elements.
-
-    On the fullest device they are those of its weight, those that it and its trail keep for each microbatch in flight, and those
-    of the error of its trail's output.
-    """
-
-    seconds: float = 0.0
-    weights: float = 0.0
-    kept: float = 0.0
-    error: float = 0.0
+        each = ({**own, "activations": in_flight * own["activations"]} for own in self.memory)
+        return [math.fsum(own.values()) for own in each]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -186,7 +170,7 @@ class CutSpans:
     The arrays of the ``request`` are those inside a stage, and may be empty; ``setting`` is that of a stage, or of its first group
     of identical devices; ``group`` is None if all devices of the machine are identical, and so are the ``links`` from the stages
     before and behind where there are none. A ``planner`` cuts the ``whole`` layers of a mini-batch; ``microbatch`` has those of
-    one. ``known`` has the best cuts of spans so far, ``bounds`` the lower bounds of all layers, once they are asked for.
+    one. ``known`` has the best cuts of spans so far.
     """
 
     request: Resolved
@@ -198,7 +182,6 @@ class CutSpans:
     stages: int
     links: tuple[Link | None, Link | None]
     known: Known
-    bounds: list[LayerBounds] = field(default_factory=list)
 
     @property
     def network(self) -> Network:
@@ -233,8 +216,12 @@ class CutSpans:
 
     @cached_property
     def crossing_bytes(self) -> Costs:
-        """The bytes of a microbatch's F that cross each place between layers, ``[layers + 1]``; E has as many."""
-        return self.setting.element_bytes * elements_across(self.microbatch)
+        """The bytes of a microbatch's F that cross each place between layers, each once, ``[layers + 1]``; E has as many."""
+        found: list[dict[int, float]] = [{} for _ in range(len(self.microbatch.layers) + 1)]
+        for tensor in self.microbatch.tensors:
+            for own in found[tensor.producer + 1 : tensor.consumer + 1]:
+                own[tensor.producer] = max(own.get(tensor.producer, 0), tensor.elements)
+        return self.setting.element_bytes * np.array([math.fsum(own.values()) for own in found])
 
     def span(self, start: int, end: int) -> CutSpan:
         """Return the span of the layers from ``start`` up to ``end``, with the best cuts."""
