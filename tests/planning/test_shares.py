@@ -197,7 +197,8 @@ def test_accpar_s_rule_is_met_by_what_each_side_computes_and_receives(split: Une
     every = quadratics_of(split)
     for decision in search(every, "linear"):
         times = every.times(decision.assignment)
-        computing = [split.flop * paid.work for paid in split.rates]
+        flop = sum(sum(layer.nest.flop.values()) for layer in split.graph.layers)
+        computing = [flop * paid.work for paid in split.rates]
         both = times_at(times, decision.shares)
         moved = [
             total - own * share for total, own, share in zip(both, computing, decision.shares, strict=True)
