@@ -58,18 +58,12 @@ shapes = st.one_of(chains(), trees(), series_parallel(), bridges(), any_graphs()
 
 @st.composite
 def cost_graphs(draw: st.DrawFn, graphs: st.SearchStrategy[tuple[int, list[Pair]]] = shapes) -> CostGraph:
-    """Whole-number costs from a few values, so that sums are exact and ties are common; as arrays, one vector, or edges of terms."""
+    """Whole-number costs from a few values, so that sums are exact and ties are common; of edges of one term or two."""
     size, pairs = draw(graphs)
     choices = draw(st.lists(st.integers(1, 4), min_size=size, max_size=size))
     generator = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     problem = random_problem(generator, choices, pairs, draw(st.sampled_from([1, 5, 1000])))
-    return draw(st.sampled_from([problem, laid_out(problem), of_terms(problem, generator)]))
-
-
-def laid_out(problem: CostGraph) -> CostGraph:
-    """The same costs as one vector."""
-    parts = [*problem.nodes, *(edge.costs for edge in problem.edges)]
-    return CostGraph.laid_out(problem.structure, np.concatenate([costs.reshape(-1) for costs in parts]))
+    return draw(st.sampled_from([problem, of_terms(problem, generator)]))
 
 
 def of_terms(problem: CostGraph, generator: np.random.Generator) -> CostGraph:

@@ -3,9 +3,6 @@
 A node has a vector (the cost of each of its choices), an edge a matrix (the cost of each pair of
 choices of its ends). Every search of hypar minimises the sum of the entries that an assignment picks.
 Nothing here knows of layers, bytes or machines.
-
-A search level by level has many small cost graphs of one structure. Their costs are computed for many nodes and edges
-together, and minimised together: nobody takes them apart into an array for each node and each edge.
 """
 
 from __future__ import annotations
@@ -15,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, reduce
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from operator import or_
 from typing import NamedTuple
 
@@ -74,52 +71,21 @@ class Structure:
 
 
 class CostGraph:
-    """Choices and what they cost, alone and in pairs: as arrays, or as one vector of which these are parts."""
+    """Choices and what they cost, alone and in pairs.
+
+    Attributes:
+        nodes: for each node the cost of each choice, ``[choices]``.
+        edges: the cost of pairs; two nodes may be joined more than once.
+    """
 
     def __init__(self, nodes: Iterable[Costs], edges: Iterable[Edge]) -> None:
         """Check numbers once, so that solvers need not.
 
-        Args:
-            nodes: for each node the cost of each choice, ``[choices]``.
-            edges: the cost of pairs; two nodes may be joined more than once.
-
         Raises:
             ProblemError: a cost is not finite.
         """
-        self.__dict__.update(nodes=tuple(nodes), edges=tuple(edges))
-        self._require_finite(self._distinct().values())
-
-    @classmethod
-    def laid_out(cls, structure: Structure, entries: Costs) -> CostGraph:
-        """Return a cost graph whose costs are one vector.
-
-        Args:
-            structure: the structure; each edge has one term.
-            entries: the costs of all nodes, then of all edges, one after another.
-
-        Raises:
-            ProblemError: a cost is not finite.
-        """
-        found = cls.__new__(cls)
-        found.__dict__.update(structure=structure, entries=entries)
-        found._require_finite([entries])
-        return found
-
-    @cached_property
-    def nodes(self) -> tuple[Costs, ...]:
-        """For each node the cost of each choice, ``[choices]``."""
-        return tuple(self._parts[: len(self.structure.sizes)])
-
-    @cached_property
-    def edges(self) -> tuple[Edge, ...]:
-        """The cost of pairs; two nodes may be joined more than once."""
-        parts = zip(self.structure.links, self._parts[len(self.structure.sizes) :], strict=True)
-        return tuple([Edge.dense(one, other, part.reshape(*x, *y)) for (one, other, x, y), part in parts])
-
-    @cached_property
-    def _parts(self) -> list[Costs]:
-        bounds = [*self.structure.starts.tolist(), len(self.entries)]
-        return [self.entries[start:stop] for start, stop in pairwise(bounds)]
+        self.nodes, self.edges = tuple(nodes), tuple(edges)
+        self._require_finite()
 
     @cached_property
     def structure(self) -> Structure:
@@ -130,11 +96,6 @@ class CostGraph:
             tuple([edge.digits for edge in self.edges]),
         )
 
-    @cached_property
-    def entries(self) -> Costs:
-        """The costs of all nodes, then of all edges of one term, one after another."""
-        return np.concatenate([costs.reshape(-1) for costs in self.arrays])
-
     def summable(self) -> CostGraph:
         """Return the graph with its costs rounded so little that all their sums are exact, in any order.
 
@@ -142,9 +103,6 @@ class CostGraph:
         equal sums tie whichever solver adds them up. Arrays that several nodes or edges share stay shared; a graph
         whose costs are such multiples already, as whole numbers of bytes are, is returned as it is.
         """
-        if "entries" in self.__dict__:
-            each = np.maximum.reduceat(np.abs(self.entries), self.structure.starts)
-            return CostGraph.laid_out(self.structure, rounded(self.entries, places_of(float(each.sum()))))
         often, distinct = Counter(map(id, self.arrays)), self._distinct()
         largest = [float(np.abs(costs).max()) * often[key] for key, costs in distinct.items()]
         exact = {key: rounded(costs, places_of(math.fsum(largest))) for key, costs in distinct.items()}
@@ -183,9 +141,6 @@ class CostGraph:
 
     def picked(self, assignment: Sequence[int]) -> tuple[list[float], list[float]]:
         """Return the costs that an assignment picks, those of the nodes and those of the edges."""
-        if "entries" in self.__dict__:
-            found = self.entries[self.structure.places(assignment)].tolist()
-            return found[: len(assignment)], found[len(assignment) :]
         nodes = [float(costs[choice]) for costs, choice in zip(self.nodes, assignment, strict=True)]
         return nodes, [edge.at(assignment[edge.source], assignment[edge.target]) for edge in self.edges]
 
@@ -198,9 +153,9 @@ class CostGraph:
         """Return the arrays by their ``id``, those that several nodes or edges share once."""
         return {id(costs): costs for costs in self.arrays}
 
-    def _require_finite(self, sums: Iterable[Costs]) -> None:
+    def _require_finite(self) -> None:
         """Refuse the first node or edge with NaN or an infinity, which a sum never loses; a sum may overflow without."""
-        if all(math.isfinite(costs.sum()) for costs in sums):
+        if all(math.isfinite(costs.sum()) for costs in self._distinct().values()):
             return
         named = [(f"node {at}", (costs,)) for at, costs in enumerate(self.nodes)]
         for what, arrays in named + [(f"edge {at}", edge.terms) for at, edge in enumerate(self.edges)]:

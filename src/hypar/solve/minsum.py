@@ -11,24 +11,19 @@ that some optimum takes, say which of its choices optima take. Each entry that a
 below it: a whole number whose digits are the choices of the nodes, the first node's the lowest.
 Source: the order of comparison is that of the released partitioner of HyPar (HPCA 2019) and AccPar (HPCA 2020),
 whose dynamic programme goes forth along the layers and picks from the last one back.
-
-*Small tables*, whose costs take no longer to add up than to look up, are kept in one vector: nodes that leave independently of each other,
-with equally large tables, leave at once. The indices depend on the structure alone and are found once.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property, lru_cache, reduce
-from itertools import accumulate
-from operator import mul
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from hypar.solve.cost_graph import CostGraph, Structure
-from hypar.solve.edge import Costs, Edge, Indices
+from hypar.solve.edge import Costs, Edge
 from hypar.solve.limits import checkpoint
 from hypar.solve.order import ordered
 
@@ -38,17 +33,11 @@ Pair = Costs | Edge
 Row = tuple[int, ...]
 """The choices of a step's neighbours."""
 
-Best = Callable[[int, Row], list[int]]
-"""The best choices of a step's node, given those of its neighbours."""
-
 Pick = tuple[int, list[tuple[int, Row]]]
 """A choice of a step's node, and the steps whose tables it adds up, each with its neighbours' choices."""
 
 SHARED = 2**16
 """Most entries of a table that is looked for among others."""
-
-MOST_ENTRIES, MOST_WORK = 2**14, 2**16
-"""Most entries of a graph whose tables are kept in one vector, and most that its elimination computes."""
 
 
 def optimum(problem: CostGraph) -> tuple[int, ...]:
@@ -56,10 +45,7 @@ def optimum(problem: CostGraph) -> tuple[int, ...]:
 
     Its costs are rounded so that all sums are exact.
     """
-    search = min_sum(problem.structure)
-    if search.program is not None:
-        return search.first(search.program.run(problem.summable().entries))
-    return search.first(solved(problem.summable()).of_step)
+    return solved(problem.summable()).first()
 
 
 def solved(problem: CostGraph, last: tuple[int, ...] = ()) -> Solved:
@@ -75,14 +61,8 @@ def solved(problem: CostGraph, last: tuple[int, ...] = ()) -> Solved:
     return Solved(search, nodes, pairs)
 
 
-@lru_cache(maxsize=64)
-def min_sum(structure: Structure, last: tuple[int, ...] = ()) -> MinSum:
-    """Return the elimination of a graph, of which some nodes leave last, in their order."""
-    return MinSum(structure, last)
-
-
 class MinSum:
-    """The elimination of the nodes of a structure, before any cost is known.
+    """The elimination of the nodes of a structure, of which some leave last, in their order, before any cost is known.
 
     Attributes:
         structure: the structure.
@@ -103,39 +83,9 @@ class MinSum:
         sizes = [tuple([self.sizes[name] for name in (step.node, *step.scope)]) for step in self.steps]
         return [Form(own, step.axes, step.over) for own, step in zip(sizes, self.steps, strict=True)]
 
-    @cached_property
-    def program(self) -> Program | None:
-        """The same with all tables in one vector; None if they are large or an edge is a sum of terms."""
-        whole = self.complete and not any(len(link.source_digits) > 1 for link in self.structure.links)
-        small = self.structure.entries <= MOST_ENTRIES and self.work <= MOST_WORK
-        return Program(self) if whole and small else None
 
-    def first(self, best: Best) -> tuple[int, ...]:
-        """Return the first optimum, compared from the last node back; sums must be exact."""
-        bits = max(self.sizes, default=1).bit_length()
-        least: list[dict[Row, int]] = []
-        for step, rows in zip(self.steps, self._taken(best), strict=True):
-            place, own = bits * step.node, {}
-            for others, found in rows.items():
-                whole = [(pick << place) + sum([least[low][row] for low, row in of]) for pick, of in found]
-                own[others] = min(whole)
-            least.append(own)
-        digits = sum(own.get((), 0) for own in least)
-        return tuple([digits >> bits * node & (1 << bits) - 1 for node in range(len(self.sizes))])
-
-    def _taken(self, best: Best) -> list[dict[Row, list[Pick]]]:
-        """Return what optima take of each step: by its neighbours' choices its best ones, each with the rows of lower steps beside it."""
-        rows: list[dict[Row, list[Pick]]] = [{} if step.scope else {(): []} for step in self.steps]
-        for at in reversed(range(len(rows))):
-            axes, lower = self.steps[at].axes, self.steps[at].lower
-            for others, found in rows[at].items():
-                for pick in best(at, others):
-                    chosen = (pick, *others)
-                    below = [(low, tuple([chosen[axis] for axis in axes[place]])) for place, low in lower]
-                    found.append((pick, below))
-                    for low, row in below:
-                        rows[low].setdefault(row, [])
-        return rows
+min_sum = lru_cache(maxsize=64)(MinSum)
+"""Returns one elimination for each structure."""
 
 
 class Form(NamedTuple):
@@ -264,9 +214,32 @@ class Solved:
         known = self._tables
         return table if table.size > SHARED else known.setdefault((table.shape, table.tobytes()), table)
 
-    def of_step(self, at: int, others: tuple[int, ...]) -> list[int]:
-        """Return the best choices of a step's node in the first problem, given those of its neighbours."""
-        return self._kinds[at].best(0, others)
+    def first(self) -> tuple[int, ...]:
+        """Return the first optimum of the first problem, compared from the last node back; sums must be exact."""
+        bits = max(self._search.sizes, default=1).bit_length()
+        least: list[dict[Row, int]] = []
+        for step, rows in zip(self._search.steps, self._taken(), strict=True):
+            place, own = bits * step.node, {}
+            for others, found in rows.items():
+                whole = [(pick << place) + sum([least[low][row] for low, row in of]) for pick, of in found]
+                own[others] = min(whole)
+            least.append(own)
+        digits = sum(own.get((), 0) for own in least)
+        return tuple([digits >> bits * node & (1 << bits) - 1 for node in range(len(self._search.sizes))])
+
+    def _taken(self) -> list[dict[Row, list[Pick]]]:
+        """Return what optima take of each step: by its neighbours' choices its best ones, each with the rows of lower steps beside it."""
+        rows: list[dict[Row, list[Pick]]] = [{} if step.scope else {(): []} for step in self._search.steps]
+        for at in reversed(range(len(rows))):
+            axes, lower = self._search.steps[at].axes, self._search.steps[at].lower
+            for others, found in rows[at].items():
+                for pick in self._kinds[at].best(0, others):
+                    chosen = (pick, *others)
+                    below = [(low, tuple([chosen[axis] for axis in axes[place]])) for place, low in lower]
+                    found.append((pick, below))
+                    for low, row in below:
+                        rows[low].setdefault(row, [])
+        return rows
 
     def choices(self, problem: int = 0) -> list[int]:
         """Return an optimum of a problem: the choice of each node."""
@@ -300,48 +273,3 @@ class Solved:
             found[search.steps[at].node], left = known[key]
             above.update(zip([low for _, low in lower], left, strict=True))
         return found
-
-
-class Program:
-    """The same elimination, of one problem, with all tables in one vector and independent steps of equal tables at once."""
-
-    def __init__(self, search: MinSum) -> None:
-        """Find where the entries of each step are, ``[tables, steps, choices of the neighbours, choices]``."""
-        forms, left = search.forms, [form.sizes[1:] for form in search.forms]
-        numbers = [*search.sizes, *[link.entries for link in search.structure.links], *map(math.prod, left)]
-        *starts, self._length = accumulate(numbers, initial=0)
-        self._strides = [[math.prod(own[at + 1 :]) for at in range(len(own))] for own in left]
-        depths: list[int] = []
-        alike: dict[tuple[int, ...], list[tuple[int, Indices]]] = {}
-        for at, (form, step) in enumerate(zip(forms, search.steps, strict=True)):
-            depths.append(1 + max([depths[low] for _, low in step.lower], default=0))
-            given = [np.arange(starts[table], starts[table] + numbers[table])[None] for table in step.tables]
-            wide = [
-                np.broadcast_to(form.spread(*own)[0], form.sizes)
-                for own in zip(form.axes, given, strict=True)
-            ]
-            entries = np.stack([own.reshape(len(own), -1).T for own in wide])
-            alike.setdefault((depths[at], len(wide), *form.sizes), []).append((at, entries))
-        self._groups = []
-        for key in sorted(alike):
-            steps, each = zip(*alike[key], strict=True)
-            first = np.array(starts[len(starts) - len(forms) :])[[*steps]]
-            results = first[:, None] + np.arange(each[0].shape[1])
-            self._groups.append((steps, np.stack(each, axis=1), results))
-
-    def run(self, given: Costs) -> Best:
-        """Return the best choices of each step's node, from the entries of nodes and pairs whose sums are exact."""
-        vector, lists = np.zeros(self._length), [[list[float]()]] * len(self._strides)
-        vector[: given.size] = given
-        for steps, entries, results in self._groups:
-            costs = np.add.reduce(vector.take(entries), axis=0)
-            vector[results] = np.minimum.reduce(costs, axis=-1)
-            for at, rows in zip(steps, costs.tolist(), strict=True):
-                lists[at] = rows
-
-        def best(at: int, others: tuple[int, ...]) -> list[int]:
-            row = lists[at][sum(map(mul, self._strides[at], others))]
-            least = min(row)
-            return [choice for choice, cost in enumerate(row) if cost == least]
-
-        return best

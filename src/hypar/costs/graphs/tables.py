@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import cached_property, partial, reduce
+from itertools import chain
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -30,7 +31,7 @@ from hypar.sharding.amounts.factors import apart_of, divides_image, factors_of, 
 from hypar.sharding.amounts.transfers import OUTERMOST, Network, Part, mapped, names_of
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.dims import SPATIAL
-from hypar.sharding.placement import WHOLE, Level, LocalSizes, Options, simple
+from hypar.sharding.placement import WHOLE, Level, LocalSizes, Options
 from hypar.solve.cost_graph import CostGraph, Structure, structure_of
 from hypar.solve.edge import Costs, Edge, Indices
 from hypar.solve.limits import ENTRY_BYTES, Budget
@@ -69,22 +70,16 @@ class Alike(NamedTuple):
     Attributes:
         layers: the indices of each set of layers.
         tensors: those of each set of tensors.
-        structure: the structure of the cost graph of one level of simple choices, whose arrays are small; None for others.
-        order: for each of its entries the place among those of the sets.
         reaching: whether some choice divides a dim along which windows reach across borders.
     """
 
     layers: list[list[int]]
     tensors: list[list[int]]
-    structure: Structure | None = None
-    order: Indices = np.empty(0, np.intp)
-    reaching: bool = False
+    reaching: bool
 
 
 @kept_with_graph
-def _alike(
-    graph: PlanGraph, options: tuple[tuple[Options, ...], ...], ways: tuple[int, ...], network: Network
-) -> Alike:
+def _alike(graph: PlanGraph, options: tuple[tuple[Options, ...], ...], network: Network) -> Alike:
     """Return what may be computed together."""
     layers: dict[Hashable, list[int]] = {}
     for at, (layer, own) in enumerate(zip(graph.layers, options, strict=True)):
@@ -96,18 +91,7 @@ def _alike(
         sets.setdefault((between, names_of(parts), *pair), []).append(at)
     every = {own for of_layer in options for own in of_layer}
     reaching = any(not {*SPATIAL}.isdisjoint(choice.divided) for own in every for choice in own)
-    found = Alike([*layers.values()], [*sets.values()], reaching=reaching)
-    if len(ways) > 1 or not all(simple(choice, ways[0]) for own in every for choice in own):
-        return found
-    sizes = tuple([len(own[0]) for own in options])
-    ends = tuple([(tensor.producer, tensor.consumer) for tensor in network.tensors])
-    whole = structure_of(sizes, ends)
-    places = [whole.starts[own][:, None] + np.arange(sizes[own[0]]) for own in found.layers]
-    for of in found.tensors:
-        entries = math.prod(sizes[end] for end in ends[of[0]])
-        places.append(whole.starts[len(sizes) :][of][:, None] + np.arange(entries))
-    order = np.argsort(np.concatenate([each.reshape(-1) for each in places]))
-    return found._replace(structure=whole, order=order)
+    return Alike([*layers.values()], [*sets.values()], reaching)
 
 
 class Tables:
@@ -139,8 +123,7 @@ class Tables:
     @cached_property
     def alike(self) -> Alike:
         """What may be computed together."""
-        ways = tuple([level.ways for level in self.levels])
-        return _alike(self.graph, self.options, ways, self.above.network)
+        return _alike(self.graph, self.options, self.above.network)
 
     def built(self, kept: Sequence[Indices] | None = None) -> CostGraph:
         """Return the cost graph of some tuples; equal arrays, and selections of them, are one object.
@@ -148,37 +131,37 @@ class Tables:
         Args:
             kept: for each layer its tuples; None for all of them.
         """
-        alike = self.alike
-        if alike.structure is not None and kept is None and not self.above.least:
-            found = [self._nodes(members) for members in alike.layers]
-            found += [term for members in alike.tensors for term in self._edges(members)]
-            numbers = np.concatenate([own.reshape(-1) for own in found])[alike.order]
-            return CostGraph.laid_out(alike.structure, numbers)
-        selected = [None] * len(self.nodes) if kept is None else kept
-        cut: dict[Hashable, Costs] = {}
-        nodes = [
-            cut.setdefault((id(costs), id(own)), costs if own is None else costs[own])
-            for costs, own in zip(self.nodes, selected, strict=True)
-        ]
-        edges: dict[Hashable, tuple[Costs, ...]] = {}
-        found_edges = []
-        for at, tensor in enumerate(self.above.network.tensors):
-            pair = (selected[tensor.producer], selected[tensor.consumer])
-            key = (self.same[at], *map(id, pair))
-            if key not in edges:
-                edges[key] = tuple([term[0] for term in self._edges([at], pair)])
-            found_edges.append(Edge(tensor.producer, tensor.consumer, terms=edges[key]))
-        return CostGraph(nodes=tuple(nodes), edges=tuple(found_edges))
+        tensors = self.above.network.tensors
+        if kept is None:
+            nodes, terms = self.nodes, _once(self.alike.tensors, self.same, self._terms)
+        else:
+            cut = [(id(costs), id(own)) for costs, own in zip(self.nodes, kept, strict=True)]
+            nodes = _once([range(len(cut))], cut, lambda some: [self.nodes[at][kept[at]] for at in some])
+            pairs = [(kept[tensor.producer], kept[tensor.consumer]) for tensor in tensors]
+            keys = [(first, *map(id, pair)) for first, pair in zip(self.same, pairs, strict=True)]
+            terms = _once(
+                [range(len(keys))], keys, lambda some: [self._terms([at], pairs[at])[0] for at in some]
+            )
+        ends = [(tensor.producer, tensor.consumer) for tensor in tensors]
+        return CostGraph(nodes, [Edge(*pair, own) for pair, own in zip(ends, terms, strict=True)])
 
     @cached_property
     def nodes(self) -> list[Costs]:
         """For each layer the cost of each tuple; equal ones are one object."""
-        return _once(self.alike.layers, self._keys, lambda at: self._nodes([at])[0])
+        parts = partial(self._some_at_once, entries=1)
+        return _once(
+            self.alike.layers, self._keys, lambda some: chain.from_iterable(map(self._nodes, parts(some)))
+        )
+
+    def _some_at_once(self, members: list[int], entries: int) -> Iterator[list[int]]:
+        """Yield members that are alike: of one level many at once, whose arrays have few entries, as their number is what costs time."""
+        step = max(1, BLOCK // entries) if len(self.levels) == 1 and not self.above.least else 1
+        return (members[at : at + step] for at in range(0, len(members), step))
 
     @cached_property
     def left(self) -> list[list[tuple[LocalSizes, Cuts]]]:
         """For each layer its sizes and the cuts of its input above each level, for each tuple of the levels above."""
-        return _once(self.alike.layers, self._keys, self._left)
+        return _once(self.alike.layers, self._keys, lambda some: [self._left(at) for at in some])
 
     @cached_property
     def same(self) -> list[int]:
@@ -189,7 +172,7 @@ class Tables:
             (id(parts[at]), id(tensors[at]), above.sizes[tensor.producer], above.sizes[tensor.consumer])
             for at, tensor in enumerate(above.network.tensors)
         ]
-        return _once(self.alike.tensors, keys, lambda at: at)
+        return _once(self.alike.tensors, keys, lambda some: some)
 
     @cached_property
     def _keys(self) -> list[Hashable]:
@@ -232,11 +215,20 @@ class Tables:
             # Equal layers share one nest, and equal sizes are one object.
             keys = [(id(nests[at]), id(own), measured(cost, layers[at])) for at, own in enumerate(sizes)]
             of_one = partial(cost.compute, level, options=options)
-            every = _once([range(len(layers))], keys, lambda at: of_one(layers[at], sizes=sizes[at]))
+            every = _once(
+                [range(len(layers))], keys, lambda some: [of_one(layers[at], sizes=sizes[at]) for at in some]
+            )
             nothing = np.zeros((sizes[0].fractions.shape[1], len(options)))
             if any(own is not None for own in every):
                 found["compute"] = np.stack([nothing if own is None else own for own in every])
         return found
+
+    def _terms(self, members: list[int], pair: Kept = (None, None)) -> list[tuple[Costs, ...]]:
+        """Return the terms of each of some tensors that are alike, as of ``_edges``."""
+        one = self.above.network.tensors[members[0]]
+        entries = math.prod(len(self.options[end][0]) for end in (one.producer, one.consumer))
+        parts = [self._edges(some, pair) for some in self._some_at_once(members, entries)]
+        return [own for terms in parts for own in zip(*terms, strict=True)]
 
     def _edges(self, members: list[int], pair: Kept = (None, None)) -> list[Costs]:
         """Return the terms of tensors that are alike, one only unless one level is built whole, given the tuples of both ends.
@@ -370,16 +362,18 @@ def _beside_one_another(*factors: Costs) -> Costs:
 
 
 def _once(
-    sets: Iterable[Iterable[int]], keys: Sequence[Hashable], found_of: Callable[[int], Found]
+    sets: Iterable[Iterable[int]],
+    keys: Sequence[Hashable],
+    found_of: Callable[[list[int]], Iterable[Found]],
 ) -> list[Found]:
     """Return what a function finds for each member of some sets; members of a set with equal keys share one object."""
     found: dict[int, Found] = {}
     for members in sets:
-        known: dict[Hashable, Found] = {}
+        first: dict[Hashable, int] = {}
         for at in members:
-            if keys[at] not in known:
-                known[keys[at]] = found_of(at)
-            found[at] = known[keys[at]]
+            first.setdefault(keys[at], at)
+        each = dict(zip(first, found_of([*first.values()]), strict=True))
+        found.update({at: each[keys[at]] for at in members})
     return [found[at] for at in range(len(keys))]
 
 

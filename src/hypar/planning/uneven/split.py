@@ -30,6 +30,7 @@ from hypar.sharding.amounts.factors import Offered, Taken
 from hypar.sharding.placement import Options, dim_of
 from hypar.solve.balance import balance, linear, times_at
 from hypar.solve.cost_graph import CostGraph, Structure, structure_of
+from hypar.solve.edge import Edge
 from hypar.solve.solvers.base import Solver
 
 Array = NDArray[np.float64]
@@ -142,7 +143,14 @@ class Quadratics:
     def problem(self, shares: Sequence[float], weights: Sequence[float]) -> CostGraph:
         """Return the cost graph of the weighted sum over the groups, at given shares."""
         each = [(row, row * share, row * share * share) for row, share in zip(weights, shares, strict=True)]
-        return CostGraph.laid_out(self._structure, (np.ravel(each)[:, None] * self._columns).sum(axis=0))
+        parts = np.split((np.ravel(each)[:, None] * self._columns).sum(axis=0), self._structure.starts[1:])
+        known, arrays = dict[int, Array](), (*self.nodes, *self.edges)
+        costs = [
+            known.setdefault(id(own), part.reshape(own.shape[2:]))
+            for own, part in zip(arrays, parts, strict=True)
+        ]
+        edges = zip(self._structure.links, costs[len(self.nodes) :], strict=True)
+        return CostGraph(costs[: len(self.nodes)], [Edge.dense(*link[:2], own) for link, own in edges])
 
     def least(self, shares: Sequence[float], weights: Sequence[float]) -> Assignment:
         """Return the options of least weighted sum over the groups, at given shares."""
