@@ -264,11 +264,6 @@ class Blocking(NamedTuple):
     innermost: str
     counts: tuple[int, float, float]
 
-    @property
-    def array_words(self) -> float:
-        """Words that elements take from the array's network."""
-        return float(self.loops.array_words(*self.interleaved, self.tile[0]))
-
 
 @lru_cache(maxsize=16384)
 def best_blocking(loops: PhaseLoops, unit: Unit, planes: int, units: int) -> Blocking:
@@ -332,8 +327,7 @@ class _Run(NamedTuple):
         sizes.append(samples * filters * (columns * loops.width))
         if self.shares:
             sizes.append(filters * channels * (loops.kernel * loops.taps) * -(-samples // loops.samples))
-        taken = sum(sizes) if bank == 1 else bank * sum(-(-words // bank) for words in sizes)
-        return taken <= self.unit.buffer
+        return bank * sum(-(-words // bank) for words in sizes) <= self.unit.buffer
 
     def weight_times(self, folds: Any, samples: Any) -> Any:
         """Return how often W comes: for every piece of rows and every tile of samples."""
@@ -440,11 +434,13 @@ class _Run(NamedTuple):
     def passes(self, layout: SetLayout, most: int) -> Passes:
         """Return the passes with a layout that may be chosen from, of some channels and of as many filters as registers hold."""
         own, unit = self.loops, self.unit
-        channels = min(most, own.channels)
+        loops = min(most, own.channels), own.filters, own.all_samples
         # An element holds a window of each channel and the next word of it, which arrives meanwhile.
-        held = min(unit.input_words // (own.taps + 1), channels, unit.weight_words // own.taps)
-        sizes = unit.weight_words // own.taps, unit.output_words
-        return _passes(layout.sets, (channels, own.filters, own.all_samples), max(1, held), sizes)
+        held = max(1, min(unit.input_words // (own.taps + 1), loops[0], unit.weight_words // own.taps))
+        every = grids(layout.sets, *(min(size, layout.sets) for size in loops))
+        r, t, b = np.array(every, dtype=np.int64).repeat(held, axis=0).T
+        q = np.arange(len(r)) % held + 1
+        return r, t, b, q, np.minimum(np.maximum(1, unit.weight_words // own.taps // q), unit.output_words)
 
     def mapping(
         self, turn: _Turn, inner: str, columns: Sequence[Any], place: int, memory: Any = None
@@ -459,9 +455,8 @@ class _Run(NamedTuple):
         """Return the mapping with pieces as wide as array and buffer allow with as many pieces and sets."""
         unit, line, side = self.unit, self.unit.sets == "line", found.grid[0] * found.interleaved[0]
         for layout in wider(found.layout, unit.rows, unit.columns, self.loops.height, line=line):
-            if not self.halves(layout):
-                continue
-            if self.fits(layout.columns, *found.tile) and side <= self.most_channels(layout):
+            fits = self.fits(layout.columns, *found.tile) and side <= self.most_channels(layout)
+            if fits and self.halves(layout):
                 return found._replace(layout=layout)
         return found
 
@@ -475,15 +470,6 @@ class _Run(NamedTuple):
             words = bare.buffer_words(turn[1].folds, CHANNELS, tile, q * r, p * t)
             found.append(self.mapping(turn, "", [r, t, b, q, p, *tile, words], int(words.argmin())))
         return min(found, key=lambda own: own.counts[-1])
-
-
-@lru_cache(maxsize=4096)
-def _passes(sets: int, loops: tuple[int, int, int], most: int, words: tuple[int, int]) -> Passes:
-    """Return the passes with all grids of sets and all channels that an element may interleave, ``most`` of them."""
-    every = grids(sets, *(min(size, sets) for size in loops))
-    r, t, b = np.array(every, dtype=np.int64).repeat(most, axis=0).T
-    q = np.arange(len(r)) % most + 1
-    return r, t, b, q, np.minimum(np.maximum(1, words[0] // q), words[1])
 
 
 @lru_cache(maxsize=4096)

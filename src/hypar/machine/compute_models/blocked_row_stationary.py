@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from functools import lru_cache
+from itertools import product
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PrivateAttr
@@ -43,7 +43,6 @@ PAIR_WORDS = 64 / PAIRS / 16
 
 
 def _open(value: Any, why: str) -> Any:
-    """Return the default of a field, with the reason that the file gives none."""
     return Sourced(value=value, source=f"not given: {why}")
 
 
@@ -111,7 +110,9 @@ class BlockedRowStationary(ElementArray):
             buffer_seconds=0.0 if rate is None else words / (rate * self.frequency.value),
             accesses={
                 "registers": (4 - 3 * skipped) * own.macs,
-                "array": even * units * math.fsum(found.array_words for _, found in parts),
+                "array": even
+                * units
+                * math.fsum(found.loops.array_words(*found.interleaved, found.tile[0]) for _, found in parts),
                 "buffer": words,
                 "memory": even * units * memory + left,
             },
@@ -208,7 +209,11 @@ _LOOPS = {
 
 
 def _folded(back: PhaseLoops, high: Window, wide: Window) -> tuple[PhaseLoops, ...]:
-    """Return a convolution for each remainder of a place by the strides, with the taps that meet it."""
+    """Return a convolution for each remainder of a place by the strides, with the taps that meet it, the most first."""
+    counts = (
+        Counter(tap * window.dilation % window.stride for tap in range(window.kernel))
+        for window in (high, wide)
+    )
     return tuple(
         back._replace(
             kernel=rows,
@@ -218,16 +223,8 @@ def _folded(back: PhaseLoops, high: Window, wide: Window) -> tuple[PhaseLoops, .
             read_width=back.width + (taps - 1) * wide.dilation,
             across=1,
         )
-        for rows in _meeting(high)
-        for taps in _meeting(wide)
+        for rows, taps in product(*(sorted(own.values(), reverse=True) for own in counts))
     )
-
-
-@lru_cache(maxsize=256)
-def _meeting(window: Window) -> tuple[int, ...]:
-    """Return the number of taps for each remainder that some tap meets, the most first."""
-    counts = Counter(tap * window.dilation % window.stride for tap in range(window.kernel))
-    return tuple(sorted(counts.values(), reverse=True))
 
 
 plugin: type[ComputeModel] = BlockedRowStationary
