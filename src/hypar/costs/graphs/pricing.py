@@ -68,14 +68,13 @@ def descended(above: Any, places: Places) -> Any:
 
 
 def spread(factor: Any, places: Places | None) -> Any:
-    """Return a factor ``[made, above, read]`` for each pair of tuples, ``[made, 1, read]``; one entry where it is the same."""
+    """Return a factor ``[made, 1, read]`` of pairs of options for each pair of tuples; one entry where it is the same."""
     if places is None or not isinstance(factor, np.ndarray):
         return factor
-    made, above, read = factor.shape
-    flat = factor.reshape(made, 1, above * read)
-    if above * read > 1:
-        flat = flat.take(places[1].digit if above == 1 else places[1].prefix, axis=2)
-    return flat.take(places[0].digit, axis=0) if made > 1 else flat
+    made, read = places
+    if factor.shape[2] > 1:
+        factor = factor.take(read.digit, axis=2)
+    return factor.take(made.digit, axis=0) if len(factor) > 1 else factor
 
 
 def added_costs(
