@@ -70,8 +70,8 @@ def _rates(ran: ScoredStep) -> Iterator[Note]:
     if ran.graph.over_tokens and seconds:
         tokens = ran.graph.layers[0].shape["sequence"]
         each = f"{batch * tokens / seconds:,.0f} tokens/s, {batch * tokens / seconds / devices:,.0f} a device"
-        flop = _flop(ran) / seconds / devices
-        rate = f"{each}; {batch / seconds:,.1f} samples/s; {flop / 1e12:.3g} model TFLOP/s a device"
+        flop = float(f"{_flop(ran) / seconds / devices / 1e12:.3g}")
+        rate = f"{each}; {batch / seconds:,.1f} samples/s; {flop:,g} model TFLOP/s a device"
         yield Note("rate", rate)
 
 
