@@ -99,13 +99,9 @@ def both(scatter: Schedule) -> Schedule:
 
 
 def schedules(grid: Numbers, hops: Distances, allowed: Collection[str]) -> dict[str, list[Named]]:
-    """Return the schedules of each collective by allowed algorithms; direct ones if none of these applies.
+    """Return the schedules of each collective between subgroups on a grid by allowed algorithms; direct ones if none of these applies.
 
-    Args:
-        grid: the subgroups as a grid, all of whose edges have at least two.
-        hops: links between subgroups.
-        allowed: some of ``ALGORITHMS``, and ``in_tree`` if the nodes of the network add up an all-reduce and send the sum
-            back to all subgroups.
+    Algorithms are some of ``ALGORITHMS``, and ``in_tree`` if the nodes of the network add up an all-reduce and send the sum back to all.
     """
     ways, everyone = grid.size, among_all(grid.size)
     at_once, summed = "direct" in allowed or ways == PAIR, "in_tree" in allowed

@@ -61,13 +61,7 @@ class Tier:
 
 
 class Line(NamedTuple):
-    """Time of one algorithm: ``latency_s + bytes * seconds_per_byte``.
-
-    Attributes:
-        latency_s: time that does not depend on the bytes.
-        seconds_per_byte: time per byte that one subgroup receives.
-        algorithm: the algorithm's name.
-    """
+    """Time of an algorithm: ``latency_s + bytes * seconds_per_byte``, the bytes being those that one subgroup receives."""
 
     latency_s: float
     seconds_per_byte: float
@@ -140,12 +134,7 @@ class LevelLink:
 
 @lru_cache(maxsize=256)
 def level_links(name: str, tiers: tuple[Tier, ...], array: tuple[int, ...]) -> tuple[LevelLink, ...]:
-    """Return the links of each level of an array, outermost first; machines of equal networks share them.
-
-    Args:
-        name: the machine's name, for errors.
-        tiers: its networks, outermost first.
-        array: ways of each level, outermost first.
+    """Return the links of each level of an array, both outermost first; machines of equal networks share them.
 
     Raises:
         HardwareError: the array does not fit the machine.

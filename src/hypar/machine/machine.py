@@ -154,10 +154,7 @@ class Machine(Result):
     def of_stage(self, outside: int, ways: Callable[[str, Machine], int], name: str = WHOLE_ARRAY) -> Machine:
         """Return the machine as the devices of a stage see it, some of whose splits and levels are outside the stages.
 
-        Args:
-            outside: the number of these splits and levels.
-            ways: returns the ways of the stages in each group of identical devices, a level of their whole arrays.
-            name: the group's name.
+        ``ways`` returns those of the stages in each group of identical devices, a level of their whole arrays.
         """
         if not self.groups:
             return _of_stage(self, outside, ways(name, self)) if outside > 0 else self
@@ -207,14 +204,10 @@ class Machine(Result):
     def layer_time(
         self, nest: Nest, degrees: tuple[int, ...], element_bytes: int, operand: int = 0, layer: str = ""
     ) -> LayerTime:
-        """Return the times of a layer's phases on one device.
+        """Return the times of a layer's phases on one device, given the degree of each of ``Nest.counted``.
 
-        Args:
-            nest: the whole layer.
-            degrees: the degree of each of the dims that the layer counts, ``Nest.counted``.
-            element_bytes: bytes of one element.
-            operand: bytes of what a product with a weight computes with; 0 for those of an element.
-            layer: the layer's name, if its phases take the measured times; work and memory are the compute model's.
+        A product with a weight computes with numbers of ``operand`` bytes, 0 for those of an element. A layer that is named takes the measured
+        times, if there are any; work and memory are the compute model's.
 
         Raises:
             ProfileError: the layer was not measured, or is not cut in the batch alone.
@@ -281,26 +274,16 @@ class Machine(Result):
     # Links of identical devices
 
     def links(self, array: tuple[int, ...], *, shared: bool = True) -> tuple[LevelLink, ...]:
-        """Return the links of each level of an array, outermost first.
+        """Return the links of each level of an array, both outermost first.
 
-        Args:
-            array: ways of each level, outermost first.
-            shared: whether devices share the ports of their group, or have it to themselves in turn.
-
-        Raises:
-            HardwareError: the array does not fit the machine.
+        Devices share the ports of their group, or have it to themselves in turn. Raises ``HardwareError`` if the array does not fit.
         """
         return _links(self, array, shared=shared)[0]
 
     def stage_link(self, array: tuple[int, ...], ways: int) -> LevelLink:
         """Return the link between stages that have an array each.
 
-        Args:
-            array: the array of a stage.
-            ways: the ways of the stages outside all its levels, if this is not the machine of a stage.
-
-        Raises:
-            HardwareError: the array does not fit the machine.
+        The stages have some ways outside all levels of it, if this is not the machine of a stage. Raises ``HardwareError`` if it does not fit.
         """
         return _links(self, array, ways, shared=True)[1][0]
 

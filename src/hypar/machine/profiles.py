@@ -81,15 +81,7 @@ class Profile(Record, populate_by_name=True):
         write(Path(file), self.to_json())
 
     def of(self, layer: str, degrees: dict[str, int]) -> float:
-        """Return the seconds that one device takes for a layer's shard.
-
-        Args:
-            layer: the layer's name.
-            degrees: the degree of each dim.
-
-        Raises:
-            ProfileError: the shard was not measured.
-        """
+        """Return the seconds that one device takes for a layer's shard; raises ``ProfileError`` if it was not measured."""
         table, word, place = self.seconds.get(layer), grid_word(degrees), f"profile {self.name!r}: seconds"
         if table is None:
             raise ProfileError(place, f"no layer {layer!r}", hint=suggestion(layer, self.seconds))
@@ -162,12 +154,7 @@ class OverlapTable(Record):
 
 
 def read_step_times(file: Path, layers: Sequence[str], model: str) -> StepTimes:
-    """Read a table of measured times of a network's layers: CSV where the file's name ends in ``.csv``, else YAML.
-
-    Args:
-        file: the table.
-        layers: names of the network's weighted layers, in its order.
-        model: its name, for messages.
+    """Read a table of measured times of a network's weighted layers, in its order: CSV where the name ends in ``.csv``, else YAML.
 
     Raises:
         InputError: it is missing, damaged, or invalid, has a layer that the network lacks, or the reverse.

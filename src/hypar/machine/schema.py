@@ -218,16 +218,7 @@ def change_names() -> tuple[str, ...]:
 
 
 def require_name(key: str, change: str, prefix: str = "") -> None:
-    """Refuse a name that no machine has.
-
-    Args:
-        key: the name.
-        change: the change as it was written.
-        prefix: the beginning of what is allowed.
-
-    Raises:
-        OptionError: there is no such name.
-    """
+    """Raise ``OptionError`` for a name that no machine has in a change; what is allowed begins with a prefix."""
     number = re.fullmatch(rf"{_INTERCONNECT}\.\d{{1,9}}\.(\w+)", key)
     if key not in CHANGEABLE and not (number and number[1] in _OF_NETWORK) and key not in change_names():
         where, allowed = f"change {change!r}" if prefix else f"change {change}", (*CHANGEABLE, *PATTERNS)
@@ -235,14 +226,7 @@ def require_name(key: str, change: str, prefix: str = "") -> None:
 
 
 class Changed:
-    """The content of a file with other values.
-
-    Attributes:
-        document: the file.
-        data: its content, changed.
-        changes: the changes, by name.
-        places: the places of each in the content; of a link between groups there are several.
-    """
+    """The content of a file with other values, and the places of each change; of a link between groups there are several."""
 
     def __init__(self, document: Document, changes: Mapping[str, Any]) -> None:
         """Change the content; raises ``OptionError`` if a name is unknown, or the machine has no such value."""

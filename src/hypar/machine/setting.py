@@ -123,10 +123,7 @@ def even_rates(per_element: float) -> Rates:
 def time_rates(setting: Setting, level: int, *, shared: bool = True) -> Rates:
     """Return the seconds per element that a device receives at one level; all receive at the same time.
 
-    Args:
-        setting: the machine and the settings of a step.
-        level: the level.
-        shared: whether devices share the ports of their group, as they do unless they send one after another.
+    Devices share the ports of their group, unless they send one after another.
     """
     link = setting.machine.links(setting.array, shared=shared)[level]
     own = [link.lines[kind] for kind in COLLECTIVES]
@@ -140,14 +137,9 @@ def time_rates(setting: Setting, level: int, *, shared: bool = True) -> Rates:
 
 @lru_cache(maxsize=16384)
 def group_seconds(setting: Setting, nest: Nest, dim: str | None, share: float, devices: int) -> float:
-    """Return the seconds of a layer's phases and update on each of some devices that share a part of it.
+    """Return the seconds of a layer's phases and update on each of some devices that share a fraction of one of its dims.
 
-    Args:
-        setting: the machine and the settings of a step.
-        nest: the whole layer.
-        dim: the dim of which the devices have a part; None for the whole layer.
-        share: the fraction of it that they have.
-        devices: their number; they divide the same dim further, or the batch.
+    Without a dim they have the whole layer. They divide the same dim further, or the batch.
     """
     own = nest if dim is None else divided_einsum(nest, dim, share, integral=False)
     further = "batch" if dim is None else dim

@@ -77,14 +77,8 @@ def layouts(
     """Return every layout of sets of ``kernel`` by ``height`` on an array, the widest pieces first.
 
     Pieces have equal widths but for the last, and two columns at least, so that F_in is shared along diagonals, unless
-    the output has one row or the array has no room for two columns.
-
-    Args:
-        rows: rows of the array.
-        columns: columns of the array.
-        kernel: rows of the kernel.
-        height: output rows.
-        line: whether sets of several columns stand only below or only beside one another, and not both.
+    the output has one row or the array has no room for two columns. On a ``line`` sets of several columns stand only below or only beside
+    one another, and not both.
     """
     kernel_folds = -(-kernel // rows)
     kernel_rows = -(-kernel // kernel_folds)
@@ -267,14 +261,7 @@ class Blocking(NamedTuple):
 
 @lru_cache(maxsize=16384)
 def best_blocking(loops: PhaseLoops, unit: Unit, planes: int, units: int) -> Blocking:
-    """Return the best mapping of a part of a phase.
-
-    Args:
-        loops: the loops of the part, on one unit.
-        unit: the unit.
-        planes: sets of the part on all units together.
-        units: units that share them.
-    """
+    """Return the best mapping of a part of a phase, of which all units together share ``planes`` sets."""
     whole = _Run(loops, unit, planes, units)
     tried = [whole.fitting()]
     if unit.pass_rows == BANK and loops.width > 1:

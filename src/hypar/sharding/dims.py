@@ -43,11 +43,8 @@ def word_of(dim: str | None, words: int) -> str:
 def choice_word(degrees: tuple[tuple[str, int], ...], ways: int, words: int, *, grids: bool = False) -> str:
     """Return the name of a choice in a paper's words, which a pin reads; it says nothing of an order of the devices.
 
-    Args:
-        degrees: the dims that it divides, with their degrees.
-        ways: devices of a group.
-        words: index of the paper whose word names a dim divided over all devices.
-        grids: whether layers may divide several dims, so that all are written as grids on more than two ways.
+    ``words`` is the index of the paper whose word names a dim divided over all devices. With ``grids`` layers may divide several dims, so
+    that all are written as grids on more than two ways.
 
     Examples:
         >>> choice_word((("batch", 2),), 2, 0), choice_word((("batch", 4), ("height", 2)), 16, 0)
@@ -99,12 +96,9 @@ def grid_of(text: str, where: str, named: Collection[str] | None = ()) -> dict[s
 
 
 def dim_of(word: str, where: str, named: Collection[str] | None = ()) -> str | None:
-    """Return the dim that a word stands for; None for ``rep``.
+    """Return the dim that a word stands for, a dim, any paper's word for it, or one of practice; None for ``rep``.
 
-    Args:
-        word: a dim, any paper's word for it, or one of practice.
-        where: the place to name in an error.
-        named: the dims that the model names; None if any name may be one of them.
+    The model names the ``named`` dims; None if any name may be one of them.
 
     Raises:
         OptionError: the word is unknown.

@@ -247,11 +247,7 @@ def _grids(
 
 
 def parse_space(text: str, named: Collection[str] | None = ()) -> Space:
-    """Read a space.
-
-    Args:
-        text: the space.
-        named: the dims that the model names; None if any name may be one of them, as it is not known yet.
+    """Read a space, given the dims that the model names; None if any name may be one of them, as it is not known yet.
 
     Raises:
         OptionError: a word is no dim, or the text names none.

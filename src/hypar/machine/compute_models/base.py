@@ -113,13 +113,7 @@ class ComputeModel(Record):
 
     @abstractmethod
     def work(self, shape: LocalShape, phase: str, units: int) -> Work:
-        """Return the work of one phase of a layer on a device of several identical units.
-
-        Args:
-            shape: the layer on this device.
-            phase: ``forward``, ``backward`` or ``gradient``.
-            units: compute units of the device, which share the work.
-        """
+        """Return the work of a phase, ``forward``, ``backward`` or ``gradient``, of a layer on a device, whose units share it."""
 
 
 def memory_words(shape: LocalShape) -> float:

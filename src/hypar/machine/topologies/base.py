@@ -214,11 +214,7 @@ Traffic = Listed | Sets
 def walked(sent: Traffic, size: int, *, closed: bool, halved: bool) -> Amounts:
     """Return the loads of lines of some places, or of rings: [2, line * place], link ``i`` being behind place ``i``.
 
-    Args:
-        sent: the messages.
-        size: places of a line.
-        closed: whether its ends are joined, so that messages go the shorter way round.
-        halved: whether messages half round go half each way, and not all upwards.
+    Where ends are joined messages go the shorter way round; those half round go half each way where they are ``halved``, else upwards.
     """
     longest, halved = size // 2 if closed else size - 1, halved and size % 2 == 0
     back = longest - (closed and not halved and size % 2 == 0)

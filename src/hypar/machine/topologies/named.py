@@ -167,13 +167,7 @@ class Ring(_Grid):
 
 @lru_cache(maxsize=64)
 def placed(factors: tuple[int, ...], rows: int, columns: int) -> tuple[int, ...]:
-    """Return the device at each position: each factor divides the longer edge that it divides at all.
-
-    Args:
-        factors: prime factors of the array's ways, outermost first, of as many devices as the grid has.
-        rows: number of rows.
-        columns: number of columns.
-    """
+    """Return the device at each position: each factor of the ways, outermost first, divides the longer edge that it divides at all."""
     left, corners = [columns, rows], [(0, 0)]
     for factor in factors:
         axis = max((0, 1), key=lambda axis: (left[axis] % factor == 0, left[axis], -axis))

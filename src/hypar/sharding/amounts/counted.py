@@ -91,12 +91,7 @@ def received_inside(
 ) -> tuple[Received, ...]:
     """Return the transfers of all levels inside a layer, innermost first, so that wider groups exchange sums.
 
-    Args:
-        nest: the layer.
-        sums: the sums that are added up inside it.
-        array: the ways of each level.
-        chosen: its choices.
-        above: what the splits above the outermost level leave of its input; None for all.
+    ``sums`` are those that are added up inside it; ``above`` is what the splits above the outermost level leave of its input, None for all.
     """
     found, receivers, left = [], working(chosen, array), WHOLE_LAYER
     above = above or input_of(nest)
@@ -126,13 +121,8 @@ def received_between(
 ) -> tuple[Received, ...]:
     """Return the transfers of a tensor between two layers at all levels, in the order of its parts, outermost first.
 
-    Args:
-        between: the tensor's dims at both ends.
-        parts: its transfers.
-        array: the ways of each level.
-        chosen: the choices of producer and consumer.
-        above: what the levels above the outermost one leave of the tensor; None for what is no image there.
-        outside: for two layers in different stages, the number of levels outside the stages; those inside hand on what arrived.
+    The choices are those of producer and consumer; ``above`` is what the levels above the outermost one leave of the tensor, None for what is
+    no image there. Between stages so many levels are ``outside`` of them, and those inside hand on what arrived.
     """
     found: list[list[Received]] = [[] for _ in parts]
     above, left = above or Above(), WHOLE_LAYER
@@ -223,11 +213,7 @@ class State(NamedTuple):
     def below(self, graph: PlanGraph, options: Sequence[Options], ways: int, *, least: bool = False) -> State:
         """Return the state below a level; equal sizes and equal products share one object.
 
-        Args:
-            graph: the layers.
-            options: for each layer its choice at the level; several for lower bounds.
-            ways: the ways of the level.
-            least: whether to keep distinct sizes and the least products of all tuples and options, for lower bounds.
+        Each layer has one choice at the level; several for lower bounds, of which the distinct sizes and the ``least`` products are kept.
         """
         network, every = self.network, zip(graph.layers, self.sizes, options, strict=True)
         divided = _least_sizes if least else LocalSizes.divided
@@ -297,10 +283,7 @@ def _least(above: Above, between: Between, pair: tuple[Options, Options], ways: 
 def outermost(graph: PlanGraph, convention: str, *, tied: bool = True) -> State:
     """Return the state above the outermost level.
 
-    Args:
-        graph: the layers.
-        convention: the convention.
-        tied: whether the gradient of a weight that several layers use is added up once; not at uneven splits.
+    The gradient of a weight that several layers use is added up once where it is ``tied``, as it is not at uneven splits.
     """
     network = network_of(graph, convention, tied=tied)
     kept = {image: Above(image=image) for image in network.images}
@@ -340,15 +323,9 @@ def _single(amounts: Sequence[Received]) -> tuple[Received, ...]:
 
 
 def split_inside(nest: Nest, sums: Sums, above: Above, offered: Offered) -> list[Received]:
-    """Return the elements that each group receives to add up the partial sums of a layer.
+    """Return the elements that each group receives to add up ``sums`` inside a layer, which has the sizes that the splits above leave.
 
     Each group adds up its share of a result and gets the other shares; rows beside a border have one owner.
-
-    Args:
-        nest: the layer, with the sizes that the splits above leave.
-        sums: the results that are added up inside it.
-        above: what the splits above leave of its input.
-        offered: its options.
     """
     terms = at_work(offered.cut({COPIES}), offered.shares, apart=sums.apart)
     each = _summing(terms, terms, offered.shares)
@@ -387,17 +364,9 @@ def _beside(nest: Nest, above: Above, offered: Offered, *, apart: bool) -> Costs
 def split_between(
     between: Between, parts: Parts, above: Above, made: Offered, read: Offered
 ) -> tuple[list[Received], Factors]:
-    """Return the transfers of a tensor between two layers, and the factors of each group.
+    """Return the transfers of a tensor between two layers, and the factors of each group, given what the levels above leave of it.
 
-    Args:
-        between: the tensor's dims at both ends.
-        parts: its transfers.
-        above: what the levels above leave of the tensor.
-        made: the options of the producer.
-        read: the options of the consumer.
-
-    Returns:
-        ``[groups, ..., options of producer, of consumer]`` of each transfer, and factors with the groups behind these.
+    The shapes are ``[groups, ..., options of producer, of consumer]`` of each transfer, and of factors with the groups behind these.
     """
     own = fractions_of(between, made, read, above)
     shares = (made.shares[..., :, None, :], read.shares[..., None, :, :])

@@ -68,18 +68,10 @@ def at_work(whole: bool | NDArray[np.bool_], shares: Costs, *, apart: bool = Fal
 
 
 def fractions_of(between: Between, made: Offered, read: Offered, above: Above) -> Factors:
-    """Return the factors of each group, for each pair of options with their shares.
+    """Return the factors of each group, for each pair of options with their shares, given what the levels above leave of the tensor.
 
-    Where a level is counted by itself half of what two neighbours both read lies on each side of a border.
-
-    Args:
-        between: the tensor's dims at both ends.
-        made: the options of the producer.
-        read: the options of the consumer.
-        above: what the levels above leave of the tensor.
-
-    Returns:
-        ``[..., options of producer, of consumer, groups]``: the fractions of one group each.
+    Where a level is counted by itself half of what two neighbours both read lies on each side of a border. The fractions of one group each
+    are ``[..., options of producer, of consumer, groups]``.
     """
     borders, every = dict(between.borders), []
     for (at, mine), (to, theirs) in product(enumerate(made.labels), enumerate(read.labels)):
@@ -265,14 +257,9 @@ def factors_of(
     above: Cuts,
     spread: Callable[[Any], Any] = lambda own: own,
 ) -> tuple[Factors, Cuts]:
-    """Return the factors of a level, with the cuts of the image below it.
+    """Return the factors of a level for options of producer and consumer, with the cuts of the image below it.
 
-    Args:
-        between: the tensor's dims at both ends.
-        options: the options of producer and consumer.
-        ways: the ways of the level.
-        above: the cuts above the level.
-        spread: returns an array over pairs of options for each pair of tuples.
+    ``above`` are the cuts above the level; ``spread`` returns an array over pairs of options for each pair of tuples.
     """
     factors, below = mapped(spread, plain(between, options, ways)), above
     for every, which in _image_digits(between, options, ways) if above.image else ():
@@ -384,12 +371,8 @@ def halo(border: float, shards: Any, size: Any) -> Any:
     """Return the fraction of a group's F_in that its devices together read beyond their own shards.
 
     Half of a border's halo lies on each of its sides, and no device reads past the ends of the image:
-    ``2 * (sum over i from 1 to shards - 1 of min(i / shards, halo / 2))``.
-
-    Args:
-        border: the fraction of the whole F_in that the windows of two neighbouring shards both read.
-        shards: the number of shards, or an array of numbers.
-        size: the fraction of the dim that the levels above leave: a number, or an array over their choices.
+    ``2 * (sum over i from 1 to shards - 1 of min(i / shards, halo / 2))``. The windows of two neighbouring shards both read a ``border``
+    of the whole F_in; ``size`` is the fraction of the dim that the levels above leave, a number or an array over their choices.
     """
     fraction = np.minimum(border / size, 1.0)
     short = np.minimum(shards - 1, np.floor(shards * fraction / 2))

@@ -32,14 +32,9 @@ EVERY_ROW = Window(kernel=1)
 
 
 class Rows(NamedTuple):
-    """A dim of an image between two layers.
+    """A dim of an image between two layers: the producer's outputs, which are inputs of the consumer's window, and its outputs.
 
-    Attributes:
-        window: the consumer's window.
-        size: its inputs.
-        places: its outputs.
-        made: the producer's outputs.
-        adds: whether the consumer adds up the error; otherwise its terms go to the producer.
+    The consumer ``adds`` up the error, or its terms go to the producer.
     """
 
     window: Window
@@ -241,13 +236,9 @@ OUTERMOST = Products(*[1.0] * len(Factors._fields))  # type: ignore[arg-type]
 
 
 def received(part: Part, above: Products, factors: Factors, *, least: bool = False) -> Any:
-    """Return the elements of a transfer that all devices receive at a level.
+    """Return the elements of a transfer that all devices receive at a level, by its factors: numbers, or for each pair of tuples.
 
-    Args:
-        part: the transfer.
-        above: the products of the levels above.
-        factors: the factors of the level, as numbers or for each pair of tuples.
-        least: whether the products are the least ones, for a lower bound: no product grows faster than what it is part of.
+    ``above`` are the products of the levels above; the ``least`` ones for a lower bound: no product grows faster than what it is part of.
     """
     grown = []
     for size, gets, has, apart in part.changes:
@@ -294,14 +285,10 @@ Parts = tuple[Part, ...]
 def parts_of(
     between: Between, elements: float, made: float = 0.0, *, error: bool = True, terms: bool = False
 ) -> Parts:
-    """Return the transfers of a tensor.
+    """Return the transfers of a tensor, of which the consumer reads so many elements of F and of E.
 
-    Args:
-        between: its dims at both ends.
-        elements: elements of F and of E that the consumer reads.
-        made: elements of the producer's F_out before the ops between, where its sums go straight to the consumer.
-        error: whether E is sent back.
-        terms: whether E is sent as terms, which are not added up inside the consumer; at rest they are terms again.
+    ``made`` are those of the producer's F_out before the ops between, where its sums go straight to the consumer. E is sent back where
+    there is an ``error``, as ``terms`` where these are not added up inside the consumer; at rest they are terms again.
     """
     size, above = elements, "need" if between.apart else ""
     onward, sent = between.onward, "errors" if terms or between.onward else "backward"
@@ -353,12 +340,8 @@ def phase_of(tensor: str) -> str:
 class Network:
     """The transfers of a network, whatever the choices.
 
-    Attributes:
-        sums: for each layer the sums that are added up inside it.
-        between: for each tensor its dims at both ends.
-        parts: for each tensor its transfers.
-        images: for each tensor the image that it is.
-        tensors: the tensors between layers, and the weights that two layers use.
+    Each layer has its sums that are added up inside it; each tensor, also a weight that two layers use, its dims at both ends, its transfers,
+    and the image that it is.
     """
 
     sums: tuple[Sums, ...]
@@ -374,12 +357,8 @@ def network_of(graph: PlanGraph, convention: str, *, tied: bool = True) -> Netwo
 
     Under ``paper`` every layer adds up all its sums, and every tensor has an error; under others none is sent to a layer before which
     nothing is trained. The terms of an error are added up on the way under ``fused`` and ``direct``, of a pool by ``direct``
-    alone; under ``fused`` also the sums of an output that one layer reads.
-
-    Args:
-        graph: the layers.
-        convention: the convention.
-        tied: whether the gradient of a weight that several layers use is added up once, and not once for each.
+    alone; under ``fused`` also the sums of an output that one layer reads. The gradient of a weight that several layers use is added up
+    once where it is ``tied``, and not once for each.
 
     Raises:
         OptionError: there is no such convention.
