@@ -147,6 +147,17 @@ def test_layers_are_computed_again(name: str, array: tuple[int | str, ...], reco
     holds_what_it_says(plan, graph)
 
 
+@pytest.mark.parametrize("strategy", ["dp", "megatron", "megatron-sp", "optimal", "fit"])
+@pytest.mark.parametrize("array", ARRAYS, ids=str)
+@pytest.mark.parametrize("name", BLOCKS)
+def test_copies_of_a_layer_return_one_error_to_a_tensor_at_rest(
+    name: str, array: tuple[int | str, ...], strategy: str
+) -> None:
+    """Two samples on four devices, and as few heads of keys as levels divide, leave copies of layers."""
+    graph = BLOCKS[name](batch=2)
+    holds_what_it_says(trained(graph, array, strategy=strategy), graph)
+
+
 def test_a_block_that_begins_with_a_tensor_at_rest_is_computed_again_where_nothing_overlaps() -> None:
     """The error that a block waits for is sent before it, though nothing is computed of its first node."""
     graph = gpt(batch=4, blocks=2, tied=False)

@@ -20,7 +20,7 @@ from hypar.execution.exchange import add, copy, mask, reduced
 from hypar.network.graph import LayerGraph
 from hypar.network.layer import Layer
 from hypar.ops.base import Op
-from hypar.ops.nest import Nest
+from hypar.ops.nest import Nest, operand_name
 from hypar.ops.run import Arrays, Piece, Run, uniform
 from hypar.ops.tape import Array, Unlike, aligned, selection
 from hypar.program.fragments import filled
@@ -213,6 +213,8 @@ def _do(devices: Devices, step: Step, number: int, *, drop: bool) -> None:
     """Run one step; a transfer that is dropped leaves terms unsummed, or nothing."""
     if isinstance(step, Compute):
         compute(devices, step)
+        if step.kind == "backward":
+            _return_one_copy(devices, step)
     elif isinstance(step, Update):
         if step.writes:
             devices.values[step.writes] = devices.updated(step)
@@ -227,6 +229,21 @@ def _do(devices: Devices, step: Step, number: int, *, drop: bool) -> None:
         found, arrived = exchange(places, source, mask(step.transfer.have), need, *added)
         devices.values[step.target] = found
         devices.arrived[number] = devices.arrived[number] + arrived
+
+
+def _return_one_copy(devices: Devices, step: Compute) -> None:
+    """Leave zeros of errors that several copies return to a tensor at rest, where what all devices have is added up.
+
+    Of each element one copy keeps its own: the first that holds it at rest, if one does.
+    """
+    for number, transfers in enumerate(devices.program.fragments[step.layer].returned):
+        if transfers and transfers[-1].kind == "return":
+            name, own = step.writes[operand_name(number)], transfers[-1]
+            error, last = devices.values[name], int(own.copies.number.max()) + 1
+            copies = own.copies.number.reshape(-1, *[1] * (error.ndim - 1))
+            stays = mask(own.have) & mask(own.need) & (copies >= 0)
+            kept = np.where(stays, copies, last).min(axis=0) % last
+            devices.values[name] = np.where(copies == kept, error, error * 0)
 
 
 def _read(devices: Devices, step: Move) -> Array:

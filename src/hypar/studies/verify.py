@@ -322,10 +322,9 @@ def held_by(
     each = zip(order, ops, strict=True)
     place_of = {op.layer.name: (stage, op.part) for (stage, _), own in each for op in own}
     of = np.array([stage for stage, _ in places])
-    received = {at: shares(program.places, step, arrived[at], of) for at, step in program.transfers.items()}
     chunks = [frozenset(chunk) for chunk in plan.chunks.layers] if plan.chunks else []
     found, whole = _weights(program, program.graph.nodes(plan.graph), elements, formats, score.optimizer)
-    found = found + _buffers(program, received, chunks, place_of, formats)
+    found = found + _buffers(program, arrived, of, chunks, place_of, formats)
     again, shards = (of(layers, plan.training.recompute) for of in (computed_again, kept_in_shards))
     for number, (lane, own) in enumerate(zip(ran.lanes, ops, strict=True)):
         arrays = Arrays(own, program.fragments, formats, elements, whole, again, shards)
@@ -372,12 +371,13 @@ def _weights(
 
 def _buffers(
     program: Program,
-    received: Mapping[int, Bytes],
+    arrived: Mapping[int, Numbers],
+    stages: Numbers,
     chunks: Sequence[frozenset[str]],
     place_of: Mapping[str, tuple[int, int]],
     formats: Formats,
 ) -> Bytes:
-    """Return the room in bytes of each device for the largest transfer, from what each has ``received``, ``[levels, devices]``.
+    """Return the room in bytes of each device for the largest transfer, from what has ``arrived``, ``[levels, devices]``.
 
     A transfer is what arrives for one tensor or one chunk of gradients at a level, as a collective is called for one of these; of
     what other stages have made everything that a phase needs, as its work begins when all of it is there.
@@ -393,7 +393,8 @@ def _buffers(
         reader = item.maker if item.maker and item.phase == "backward" else item.layer
         # Between stages no device has elements at both ends.
         crosses = moved.kind != "add" and not moved.have.meets(moved.need)
-        for level, own in enumerate(received[number]):
+        received = arrived[number] if crosses else shares(program.places, step, arrived[number], stages)
+        for level, own in enumerate(received):
             at = (item.phase, place_of.get(reader)) if crosses else (level, key)
             together[at] = together.get(at, 0) + formats.of(item.phase) * own
     return np.asarray(np.max([np.zeros(program.places.devices), *together.values()], axis=0))
