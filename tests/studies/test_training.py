@@ -158,6 +158,25 @@ def test_copies_of_a_layer_return_one_error_to_a_tensor_at_rest(
     holds_what_it_says(trained(graph, array, strategy=strategy), graph)
 
 
+@pytest.mark.parametrize(
+    ("name", "batch", "array", "strategy", "recompute"),
+    [
+        ("gpt", 4, (2, "s2"), "3d", "full"),
+        ("mixtral", 4, (2, "s2"), "zero2", "full"),
+        ("vit", 8, (2, "s2", 2), "megatron-sp", "attention"),
+        ("mixtral", 6, ("s2", 2, 2), "3d", "gathers"),
+        ("vit", 1, ("s2", 2, 2), "megatron", "gathers"),
+        ("vit", 6, ("s2", 4), "zero2", "full"),
+        ("mixtral", 6, (2, 2), "ring", "gathers"),
+    ],
+)
+def test_what_other_stages_send_has_room_as_it_is_held(
+    name: str, batch: int, array: tuple[int | str, ...], strategy: str, recompute: str
+) -> None:
+    graph = BLOCKS[name](batch=batch, blocks=2)
+    holds_what_it_says(trained(graph, array, strategy=strategy, recompute=recompute), graph)
+
+
 def test_a_block_that_begins_with_a_tensor_at_rest_is_computed_again_where_nothing_overlaps() -> None:
     """The error that a block waits for is sent before it, though nothing is computed of its first node."""
     graph = gpt(batch=4, blocks=2, tied=False)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
 from itertools import pairwise, repeat, zip_longest
 from operator import mul
 from typing import Any, NamedTuple
@@ -46,14 +46,15 @@ class Held:
     Attributes:
         weights: the elements of weights, of their gradients and of those that devices update, on the devices of each kind, ``[kinds]``.
         gradients: for each layer with a weight, by its index in the network, the elements of its gradient that arrive at each level.
-        arrays: the arrays of the layers of some ``parts``, with a ``buffer`` for the most bytes that arrive at once.
+        arrays: the arrays of the layers of some ``parts``, with a ``buffer`` for the most bytes that arrive at once,
+            ``[kinds]``.
     """
 
     weights: tuple[NDArray[np.float64], ...]
     gradients: Mapping[int, Sequence[Amount]]
     arrays: Arrays
     parts: int
-    buffer: float
+    buffer: NDArray[np.float64]
 
     @cached_property
     def course(self) -> Course:
@@ -72,7 +73,7 @@ def memory_of(lane: Lane, buckets: Buckets = ()) -> dict[str, float]:
     weights, gradients, updated = (float(own[device]) for own in held.weights)
     waiting, most = (_on(amount, device) for amount in course.held(lane.place.moments))
     each = ([held.gradients.get(at, ()) for at in bucket] for bucket in buckets or zip(held.gradients))
-    exchanged = formats.gradient * max(map(largest_together, each), default=0.0)
+    exchanged = formats.gradient * max([float(largest_together(own).max()) for own in each], default=0.0)
     return {
         "weights": formats.weight * weights,
         "gradients": formats.gradient * gradients,
@@ -112,8 +113,8 @@ def _fullest(lane: Lane) -> tuple[Held, int]:
     """Return what the devices of a lane hold, and the kind of the fullest of these."""
     held, formats = _held(lane), lane.setting.formats
     sizes = formats.weight, formats.gradient, formats.kept(lane.setting.optimizer)
-    total = sum(map(mul, sizes, held.weights), 0.0) + np.maximum(*held.course.held(lane.place.moments))
-    return held, int(total.argmax())
+    arrays = np.maximum(*held.course.held(lane.place.moments)) + held.course.entering
+    return held, int((sum(map(mul, sizes, held.weights), 0.0) + arrays).argmax())
 
 
 class _Part(NamedTuple):
@@ -163,7 +164,7 @@ def _held_by(parts: tuple[_Part, ...], array: tuple[int, ...], by: tuple[str, st
     fragments = following(every, chosen, whole, convention, sent=gone)
     kept, gradients, weights = np.zeros((3, 1)), {}, dict[tuple[str, str], Amount]()
     transfers = (one for own in {*fragments.values()} for one in own.transfers)
-    moved = max([largest_together([arriving(one, whole)]) for one in transfers], default=0.0)
+    moved = reduce(np.maximum, [largest_together([arriving(one, whole)]) for one in transfers], np.zeros(1))
     most = unit * formats.activation * moved
     for part in parts:
         rests, tied = dict(part.rests), dict(part.tied)
@@ -178,7 +179,7 @@ def _held_by(parts: tuple[_Part, ...], array: tuple[int, ...], by: tuple[str, st
                     some = whole.inside(rest.holding.elements.astype(float))
                     added = arriving(rest.summed, whole)
                 gathered = added if rest.even else arriving(rest.gathered, whole)
-                most = max(most, formats.weight * largest_together([gathered]))
+                most = np.maximum(most, formats.weight * largest_together([gathered]))
                 name = part.graph.layers[at].name
                 held = (("gradient", gradient.have), ("weight", gradient.need))
                 for kind, own in held[: zero - 1]:
@@ -193,8 +194,9 @@ def _held_by(parts: tuple[_Part, ...], array: tuple[int, ...], by: tuple[str, st
                 gradients[part.first + at] += (others * came,)
     again, shards = (of(nodes, recompute) for of in (computed_again, kept_in_shards))
     ways = weights, again, shards, unit
-    arrays = Arrays(ops, fragments, formats, None, *ways, more=[*kept], inside=whole.inside)
-    return Held(tuple([arrays.of(own).astype(float) for own in kept]), gradients, arrays, len(parts), most)
+    arrays = Arrays(ops, fragments, formats, None, *ways, more=[*kept, most], inside=whole.inside)
+    weighed, buffer = tuple([arrays.of(own).astype(float) for own in kept]), arrays.of(most)
+    return Held(weighed, gradients, arrays, len(parts), buffer)
 
 
 def _ops(parts: Sequence[_Part]) -> tuple[StepOp, ...]:
@@ -278,10 +280,10 @@ def arriving(own: Transfer, array: Grid) -> tuple[Amount, ...]:
     return tuple(map(array.inside, found))
 
 
-def largest_together(transfers: Iterable[Sequence[Amount]]) -> float:
-    """Return the most elements that arrive on some device at a level of several transfers together; 0 of none."""
+def largest_together(transfers: Iterable[Sequence[Amount]]) -> Amount:
+    """Return the most elements that arrive on each device at a level of several transfers together; 0 of none."""
     each = zip_longest(*transfers, fillvalue=np.zeros(1))
-    return max([float(np.max(sum(own))) for own in each], default=0.0)
+    return reduce(np.maximum, [np.asarray(sum(own)) for own in each], np.zeros(1))
 
 
 def _copied(own: Transfer, levels: Sequence[Axes], ways: tuple[int, ...]) -> Iterator[Amount]:

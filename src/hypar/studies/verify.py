@@ -315,21 +315,21 @@ def held_by(
     ``elements`` has those that each device had of every array, by the array's name; ``arrived`` those that it received for each
     transfer, by its number, ``[levels, devices]``.
     """
-    plan, score, layers = ran.plan, ran.score, program.graph.layers
+    plan, score = ran.plan, ran.score
     places, formats = _places(plan.root), formats_of(plan.training.precision, program.graph.element_bytes)
     order, ops = sorted({*places}), [*map(layers_in_order, ran.lanes)]
     lanes = np.array([order.index(place) for place in places])
-    each = zip(order, ops, strict=True)
-    place_of = {op.layer.name: (stage, op.part) for (stage, _), own in each for op in own}
     of = np.array([stage for stage, _ in places])
     chunks = [frozenset(chunk) for chunk in plan.chunks.layers] if plan.chunks else []
     found, whole = _weights(program, program.graph.nodes(plan.graph), elements, formats, score.optimizer)
-    found = found + _buffers(program, arrived, of, chunks, place_of, formats)
-    again, shards = (of(layers, plan.training.recompute) for of in (computed_again, kept_in_shards))
+    buffers = _buffers(program, arrived, of, chunks, formats)
     for number, (lane, own) in enumerate(zip(ran.lanes, ops, strict=True)):
+        nodes = [node for part in lane.place.parts or (lane,) for node in part.graph.layers]
+        again, shards = (of(nodes, plan.training.recompute) for of in (computed_again, kept_in_shards))
         arrays = Arrays(own, program.fragments, formats, elements, whole, again, shards)
-        most = arrays.course(len(lane.place.parts) or 1).held(lane.place.moments)[1]
-        found += (lanes == number) * most[arrays.kinds[0]]
+        course, kinds = arrays.course(len(lane.place.parts) or 1), arrays.kinds[0]
+        room = np.maximum(buffers, course.entering[kinds])
+        found += (lanes == number) * (course.held(lane.place.moments)[1][kinds] + room)
     said = [(group.group, group.memory_bytes) for group in score.groups or ()] or [
         ("all", score.memory_bytes)
     ]
@@ -374,13 +374,11 @@ def _buffers(
     arrived: Mapping[int, Numbers],
     stages: Numbers,
     chunks: Sequence[frozenset[str]],
-    place_of: Mapping[str, tuple[int, int]],
     formats: Formats,
 ) -> Bytes:
-    """Return the room in bytes of each device for the largest transfer, from what has ``arrived``, ``[levels, devices]``.
+    """Return the room in bytes of each device for the largest transfer in its stage, from what has ``arrived``, ``[levels, devices]``.
 
-    A transfer is what arrives for one tensor or one chunk of gradients at a level, as a collective is called for one of these; of
-    what other stages have made everything that a phase needs, as its work begins when all of it is there.
+    A transfer is what arrives for one tensor or one chunk of gradients at a level, as a collective is called for one of these.
     """
     together: dict[object, Bytes] = {}
     for number, step in program.transfers.items():
@@ -390,11 +388,9 @@ def _buffers(
         key: object = number
         if item.phase == "gradient":
             key = next((chunk for chunk in chunks if item.layer in chunk), number)
-        reader = item.maker if item.maker and item.phase == "backward" else item.layer
         # Between stages no device has elements at both ends.
-        crosses = moved.kind != "add" and not moved.have.meets(moved.need)
-        received = arrived[number] if crosses else shares(program.places, step, arrived[number], stages)
-        for level, own in enumerate(received):
-            at = (item.phase, place_of.get(reader)) if crosses else (level, key)
-            together[at] = together.get(at, 0) + formats.of(item.phase) * own
+        if moved.kind != "add" and not moved.have.meets(moved.need):
+            continue
+        for at, own in enumerate(shares(program.places, step, arrived[number], stages)):
+            together[at, key] = together.get((at, key), 0) + formats.of(item.phase) * own
     return np.asarray(np.max([np.zeros(program.places.devices), *together.values()], axis=0))
