@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
 
-from hypar import plan_model
+from hypar import plan_model, verify_plan
 from hypar.errors import OptionError
+from hypar.sharding.placement import copies
 from tests.effort import late
 from tests.planning.parts import scored
-from tests.transformers import gpt, llama, mixtral
+from tests.transformers import gpt, llama, mixtral, vit
 
 ON: dict[str, Any] = {"hardware": "h100-8x", "array": (2, 8), "precision": "bf16"}
 
@@ -70,6 +72,14 @@ def test_words_of_practice_are_read_in_pins() -> None:
 def test_where_a_batch_has_too_few_samples_levels_compute_copies() -> None:
     plan = plan_model("gpt2", strategy="expert", **ON | {"batch": 1})
     assert plan.dims("h.0.q") == (None, None)
+
+
+def test_sums_of_samples_that_levels_do_not_divide_are_computed_in_copies() -> None:
+    """Six samples are left to two levels of two and four devices, of which no node may take all for itself."""
+    graph = vit(batch=6)
+    plan = plan_model(graph, strategy="expert", **ON | {"array": (2, 4)})
+    assert math.prod(map(copies, plan.choices("h.0.add1"), (2, 4))) == 2
+    assert verify_plan(plan, model=graph).ok
 
 
 GPT3 = {"sequence": 2048, "hidden": 12288, "kv_heads": 96, "head_dim": 128, "ff": 49152, "vocab": 8}

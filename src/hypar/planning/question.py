@@ -291,7 +291,7 @@ def _runnable(
     free = [ways for ways, pinned in zip(array, held, strict=True) if not pinned]
     left = shards_left(sizes, (own[0] for own, pinned in zip(options, held, strict=True) if pinned))
     cuts = sum(int(math.log(size + TINY, max(free))) for _, size in left if size > 1) if free else 0
-    if layer.nest.multiplies and cuts < len(free):
+    if cuts < len(free) and not all(WHOLE in own for own in options):
         options = tuple(
             own if pinned else tuple(dict.fromkeys((*own, *space.in_copies(layer, ways))))
             for own, pinned, ways in zip(options, held, array, strict=True)
