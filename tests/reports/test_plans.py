@@ -13,6 +13,7 @@ from hypar.machine.load import load_machine
 from hypar.reports.of.plan import plan_document
 from hypar.reports.words import MOST_ROWS, cells_of, fold
 from tests.kit import known
+from tests.transformers import gpt, mixtral
 
 
 def words_by_label(document: Document) -> dict[str, str]:
@@ -36,6 +37,24 @@ def test_a_folded_table_has_every_layer_once_and_the_same_sums(model: str) -> No
     assert len(few.rows) < len(all_.rows) == len(plan.layers)
     for table in (few, all_):
         assert math.isclose(math.fsum(row["cost"] for row in table.rows), plan.cost.value)
+
+
+@pytest.mark.parametrize(("network", "strategy", "array", "said"), [
+    (gpt, "dp", (2, 4), "dp 8"),
+    (gpt, "megatron", (4,), "tp 4"),
+    (gpt, "megatron", (2, 8), "dp 2, tp 8"),
+    (gpt, "ring", (4,), "cp 4"),
+    (gpt, "3d", ("s2", 4), "pp 2, tp 4"),
+    (mixtral, "expert", (4,), "ep 4"),
+    (gpt, "dp", ("s2",), "pp 2"),
+])  # fmt: skip
+def test_a_plan_of_a_network_over_tokens_says_the_degrees_of_parallelism(
+    network: Any, strategy: str, array: tuple[int | str, ...], said: str
+) -> None:
+    graph = network(batch=16, blocks=2)
+    plan = hypar.plan_model(graph, strategy=strategy, array=array, hardware="h100-8x")
+    found = words_by_label(plan_document(plan))["parallel"]
+    assert re.fullmatch(rf"{said}( in \d\d% of the multiplications)?", found)
 
 
 UNFIT = r"does not fit \(.*\)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -16,17 +17,23 @@ from hypar.plan.records import Score, origin_of
 from hypar.planning.resolved import cost_convention
 from hypar.reports import steps, words
 from hypar.reports.text import faster_than
+from hypar.sharding.dims import BATCH, EXPERT, TENSOR
+from hypar.sharding.space import dims_named
 from hypar.sharding.tree import Split
 from hypar.studies.remarks import baseline_scores, on_this_machine, proven, remarks
 from hypar.units import amount, format_seconds
 
 if TYPE_CHECKING:
+    from hypar.network.graph import LayerGraph
     from hypar.studies.alternatives import Alternative, Explanation, LayerExplanation
     from hypar.studies.step import StepRows
 
 
 FEW, SEEN = 12, {"anew", "stays", "more", "said", "bar"}
 """The most alternatives in a table beside the plan's own, and layers with a table; and what readers alone have of a row."""
+
+PARALLEL = {"dp": BATCH, "tp": TENSOR, "ep": EXPERT, "cp": "sequence"}
+"""What each kind of parallelism inside a stage divides."""
 
 _ANEW = Note("anew", "what the level costs more with this choice, all other layers planned anew for it")
 _STAYS = Note("stays", "what it costs more, all other layers as planned")
@@ -78,6 +85,7 @@ def plan_document(plan: Plan, *, full: bool = False, costs: bool = False) -> Doc
             *(steps.chunks_table(rows) if rows else []),
         ),
         notes=(
+            *(_parallel_note(plan, made.network) if made.network and made.network.over_tokens else ()),
             *_training_notes(plan),
             _cost_note(plan),
             *([] if score is None else steps.step_notes(plan, score, rows)),
@@ -192,6 +200,23 @@ def _training_notes(plan: Plan) -> Iterator[Note]:
     again = f"recompute {own.recompute}" if own.recompute != AS_USUAL.recompute else ""
     if said := ", ".join(filter(None, (parts, own.precision, shares, again))):
         yield Note("training", said)
+
+
+def _parallel_note(plan: Plan, graph: LayerGraph) -> Iterator[Note]:
+    """Yield the degrees in which most of a network's multiplications are divided, in the words of practice."""
+    done = Counter[tuple[tuple[str, int], ...]]()
+    for layer in graph.nodes(plan.graph).layers:
+        degrees = {"pp": len(plan.stages.stages) if plan.stages else 1, **dict.fromkeys(PARALLEL, 1)}
+        for split in plan.splits:
+            for dim, degree in split.choice(layer.name).degrees if layer.name in split.choices else ():
+                named = (word for word, own in PARALLEL.items() if dim in dims_named(layer, own))
+                word = next(named, dim)
+                degrees[word] = degrees.get(word, 1) * degree
+        done[tuple([own for own in degrees.items() if own[1] > 1])] += int(layer.nest.macs)
+    (most, own), *_ = done.most_common(1)
+    part = "" if own == done.total() else f" in {own / done.total():.0%} of the multiplications"
+    if most:
+        yield Note("parallel", ", ".join(f"{word} {degree}" for word, degree in most) + part)
 
 
 def _count(number: int, name: str, plural: str = "s") -> str:
