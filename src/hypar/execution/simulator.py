@@ -195,7 +195,8 @@ def _note(devices: Devices, step: Step) -> None:
                 there[np.equal(sizes, 0)] = False
                 count = np.array(sizes) if step.kind == "error" else _dense(there)
             else:
-                count = there.reshape(len(there), -1).sum(axis=1)
+                read = isinstance(step, Move) and step.item.phase == "forward"
+                count = _dense(there) if read else there.reshape(len(there), -1).sum(axis=1)
             devices.elements[name] = count
 
 
