@@ -399,10 +399,13 @@ def _ungrouped(names: Mapping[str, str]) -> dict[str, str]:
 
 
 @lru_cache(maxsize=512)
-def gradient_of(users: tuple[Fragment, ...]) -> Transfer:
-    """Return how the terms of the gradient of a weight are added up, for all who hold it, of the layers that use it, its own first."""
+def gradient_of(users: tuple[Fragment, ...], *, tied: bool = False) -> Transfer:
+    """Return how the terms of the gradient of a weight are added up, for all who hold it, of the layers that use it, its own first.
+
+    Of one that is ``tied`` to others, as several users are to each other, all copies have terms of one sum.
+    """
     each = [own.gradient("weight") for own in users]
-    if len(each) == 1:
+    if len(each) == 1 and not tied:
         return each[0]
     axes = [[atom_of(dim) for dim in own.nest.weight] for own in users]
     boxes = zip([own.have.members for own in each], axes, strict=True)

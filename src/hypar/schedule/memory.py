@@ -169,7 +169,7 @@ def _held_by(parts: tuple[_Part, ...], array: tuple[int, ...], by: tuple[str, st
     for part in parts:
         rests, tied = dict(part.rests), dict(part.tied)
         for at, users in _weights(part.graph, fragments):
-            gradient, zero = gradient_of(users), rests.get(at, 0)
+            gradient, zero = gradient_of(users, tied=at in tied), rests.get(at, 0)
             alone = some = whole.inside(gradient.need.elements.astype(float))
             added = arriving(gradient, whole)
             if zero and (rest := rest_of(users)):
