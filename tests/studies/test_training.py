@@ -166,6 +166,7 @@ def test_copies_of_a_layer_return_one_error_to_a_tensor_at_rest(
         ("vit", 8, (2, "s2", 2), "megatron-sp", "attention"),
         ("mixtral", 6, ("s2", 2, 2), "3d", "gathers"),
         ("vit", 1, ("s2", 2, 2), "megatron", "gathers"),
+        ("gpt", 1, ("s2", 4), "ddp", "gathers"),
         ("vit", 6, ("s2", 4), "zero2", "full"),
         ("mixtral", 6, (2, 2), "ring", "gathers"),
     ],
