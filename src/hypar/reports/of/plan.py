@@ -85,7 +85,7 @@ def plan_document(plan: Plan, *, full: bool = False, costs: bool = False) -> Doc
             *(steps.chunks_table(rows) if rows else []),
         ),
         notes=(
-            *(_parallel_note(plan, made.network) if made.network and made.network.over_tokens else ()),
+            *(_parallel_note(plan, made.network) if made.network else ()),
             *_training_notes(plan),
             _cost_note(plan),
             *([] if score is None else steps.step_notes(plan, score, rows)),
@@ -203,7 +203,9 @@ def _training_notes(plan: Plan) -> Iterator[Note]:
 
 
 def _parallel_note(plan: Plan, graph: LayerGraph) -> Iterator[Note]:
-    """Yield the degrees in which most of a network's multiplications are divided, in the words of practice."""
+    """Yield the degrees in which most multiplications of a network over tokens are divided evenly, in the words of practice."""
+    if plan.uneven or not graph.over_tokens:
+        return
     done = Counter[tuple[tuple[str, int], ...]]()
     for layer in graph.nodes(plan.graph).layers:
         degrees = {"pp": len(plan.stages.stages) if plan.stages else 1, **dict.fromkeys(PARALLEL, 1)}
