@@ -158,6 +158,14 @@ def test_copies_of_a_layer_return_one_error_to_a_tensor_at_rest(
     holds_what_it_says(trained(graph, array, strategy=strategy), graph)
 
 
+@pytest.mark.parametrize("zero", [1, 2, 3])
+@pytest.mark.parametrize("name", BLOCKS)
+def test_copies_gather_shares_from_the_nearest_devices(name: str, zero: int) -> None:
+    """Four samples on two nodes of four devices leave two copies, which have shares of their own."""
+    graph = BLOCKS[name](batch=4)
+    holds_what_it_says(trained(graph, (2, 4), strategy="dp", zero=zero), graph)
+
+
 @pytest.mark.parametrize(
     ("name", "batch", "array", "strategy", "recompute"),
     [

@@ -438,7 +438,7 @@ class Rest:
         number: the share of each device, ``[*devices]``.
         count: the shares of a piece.
         axis: the axis that is shared.
-        even: whether all devices work and have equal shares, so that each transfer is half of one that adds up terms for all.
+        even: whether all devices work, none in copies, and have equal shares, so that each transfer is half of one that adds up terms for all.
     """
 
     gradient: Transfer
@@ -486,5 +486,5 @@ def rest_of(users: tuple[Fragment, ...]) -> Rest | None:
     sizes = [own.sum(axis=-1) for own in gradient.need.members]
     even = (axis for axis, own in enumerate(sizes) if not (own % count).any())
     axis = next(even, max(range(len(sizes)), key=lambda at: int(sizes[at].max())))
-    alone = len(users) == 1 and bool(users[0].layout.working.all())
+    alone = len(users) == 1 and bool(users[0].layout.working.all()) and not gradient.copies.number.any()
     return Rest(gradient, number, count, axis, alone and not (sizes[axis] % count).any())
