@@ -4,7 +4,9 @@ import doctest
 import re
 import shlex
 import textwrap
+from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -247,13 +249,24 @@ def cli_reference() -> str:
         "`MODEL` is the path of a [model file](models.md) or the bare name of a model that comes with hypar.",
         "Every command takes `-h`, `--help`.",
     ]
+    options = {name: [*map(option_line, options_of(own))] for name, own in commands().items()}
+    often = Counter(chain(*options.values()))
     for name, command in commands().items():
         required = [usage(param) for param in command.params if isinstance(param, click.Argument)]
-        options = [param for param in command.params if isinstance(param, click.Option)]
         lines += ["", f"## hypar {name}", "", f"    {' '.join(['hypar', name, '[OPTIONS]', *required])}", ""]
         lines += [folded(command.help)]
-        lines += [""] * bool(options) + [option_line(option) for option in options]
+        own, shared = (
+            [line for line in options[name] if (often[line] > 1) is more] for more in (False, True)
+        )
+        lines += [""] * bool(own) + own
+        named = ", ".join(re.sub(r"- (`[^`, ]+).*", r"\1`", line) for line in shared)
+        lines += ["", f"Also, as [below](#options-of-several-commands): {named}."] if shared else []
+    lines += ["", "## Options of several commands", "", *(line for line in often if often[line] > 1)]
     return "\n".join(lines) + "\n"
+
+
+def options_of(command: click.Command) -> list[click.Option]:
+    return [param for param in command.params if isinstance(param, click.Option)]
 
 
 def commands() -> dict[str, click.Command]:
