@@ -177,6 +177,7 @@ def test_copies_gather_shares_from_the_nearest_devices(name: str, zero: int) -> 
         ("gpt", 1, ("s2", 4), "ddp", "gathers"),
         ("vit", 6, ("s2", 4), "zero2", "full"),
         ("mixtral", 6, (2, 2), "ring", "gathers"),
+        ("mixtral", 3, (8,), "ulysses", "full"),
     ],
 )
 def test_what_other_stages_send_has_room_as_it_is_held(

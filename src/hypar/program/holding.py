@@ -346,7 +346,8 @@ def divide(size: int, layout: Layout, dim: str, held: Sequence[Members] = ()) ->
 def _on_grid(grid: Grid, size: int, dim: str, held: Sequence[Members]) -> Members:
     """Return consecutive pieces, unless they are to be chosen among others: then those of the devices of the levels that matter."""
     own = _in_order(grid, size, dim)
-    if all(each.all() or (own == each).all() for each in held):
+    whole = not any(dim in shares for shares in grid.levels)
+    if whole or all(each.all() or (own == each).all() for each in held):
         return own
     over = np.broadcast_shapes(grid.working.shape, *[each.shape[:-1] for each in held])
     varies = [dim in shares or at > 1 for shares, at in zip(grid.levels, over, strict=True)]
