@@ -53,9 +53,13 @@ def test_a_plan_of_a_network_over_tokens_says_the_degrees_of_parallelism(
 ) -> None:
     graph = network(batch=16, blocks=2)
     plan = hypar.plan_model(graph, strategy=strategy, array=array, hardware="h100-8x")
-    assert "parallel" not in words_by_label(hypar.plan_model(graph, hardware="tpu-v2-v3").document())
     found = words_by_label(plan_document(plan))["parallel"]
     assert re.fullmatch(rf"{said}( in \d\d% of the multiplications)?", found)
+
+
+def test_uneven_splits_have_no_degrees_of_parallelism() -> None:
+    plan = hypar.plan_model(gpt(batch=16), hardware="tpu-v2-v3")
+    assert "parallel" not in words_by_label(plan_document(plan))
 
 
 UNFIT = r"does not fit \(.*\)"

@@ -180,7 +180,7 @@ def test_copies_gather_shares_from_the_nearest_devices(name: str, zero: int) -> 
         ("mixtral", 3, (8,), "ulysses", "full"),
     ],
 )
-def test_what_other_stages_send_has_room_as_it_is_held(
+def test_plans_that_were_drawn_hold_what_they_say(
     name: str, batch: int, array: tuple[int | str, ...], strategy: str, recompute: str
 ) -> None:
     graph = BLOCKS[name](batch=batch, blocks=2)

@@ -319,10 +319,10 @@ def held_by(
     places, formats = _places(plan.root), formats_of(plan.training.precision, program.graph.element_bytes)
     order, ops = sorted({*places}), [*map(layers_in_order, ran.lanes)]
     lanes = np.array([order.index(place) for place in places])
-    of = np.array([stage for stage, _ in places])
+    stages = np.array([stage for stage, _ in places])
     chunks = [frozenset(chunk) for chunk in plan.chunks.layers] if plan.chunks else []
     found, whole = _weights(program, program.graph.nodes(plan.graph), elements, formats, score.optimizer)
-    buffers = _buffers(program, arrived, of, chunks, formats)
+    buffers = _buffers(program, arrived, stages, chunks, formats)
     for number, (lane, own) in enumerate(zip(ran.lanes, ops, strict=True)):
         nodes = [node for part in lane.place.parts or (lane,) for node in part.graph.layers]
         again, shards = (of(nodes, plan.training.recompute) for of in (computed_again, kept_in_shards))
