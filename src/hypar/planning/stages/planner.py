@@ -17,7 +17,7 @@ from itertools import accumulate, pairwise
 from typing import Any, cast
 
 from hypar.activity import count, tell
-from hypar.errors import HardwareError, OptionError
+from hypar.errors import HardwareError, MemoryLimitError, OptionError
 from hypar.network.graph import LayerGraph
 from hypar.plan.plan import Plan
 from hypar.plan.records import FLUSHES, StageRecord, StagesRecord
@@ -88,9 +88,14 @@ def plan_stages(request: Resolved, graph: LayerGraph, limit: float = math.inf) -
     assert isinstance(request.stages, int)  # noqa: S101 (checked with the request)
     known: Known = {}
     orders = [_spans_in(request, graph, groups, known) for groups in orders_of(request, request.stages)]
-    found = [own for spans in orders if (own := divided(request, spans, graph))]
+    found, misfits = list[Staging](), list[MemoryLimitError]()
+    for spans in orders:
+        try:
+            found += filter(None, [divided(request, spans, graph)])
+        except MemoryLimitError as misfit:
+            misfits.append(misfit)
     if not found:
-        raise unfit(request, graph, orders[0])
+        raise misfits[0] if misfits else unfit(request, graph, orders[0])
     return found[0] if len(found) == 1 else min(found, key=lambda own: own.seconds)
 
 
