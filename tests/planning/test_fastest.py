@@ -30,7 +30,7 @@ from tests.heterogeneous import CONV, INPUT, LINEAR, kind, write_machine, writte
 from tests.kit import known
 
 if TYPE_CHECKING:
-    from hypar import LayerGraph, Plan
+    from hypar import LayerGraph, Plan, Score
     from hypar.costs.graphs.counted import Counted
     from hypar.machine.machine import Machine
     from hypar.planning.fastest import Choices, Proposer
@@ -232,6 +232,33 @@ def test_the_fastest_of_all_plans_that_fit_is_found(
     score, fit = known(found.score), [seconds for held, seconds in plans if held <= limit]
     assert score.fits is bool(fit)
     assert score.time_s == pytest.approx(min(fit or [seconds for _, seconds in plans]), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "overlap", "part", "most"),
+    [((1024, 4096, 4096, 1024), "full", 0.9999, 0), ((8, 1024, 1024, 16), "none", 0.95, 400)],
+)
+def test_moves_find_the_fastest_plan_that_fits_of_more_than_are_all_run(
+    monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, ...], overlap: str, part: float, most: int
+) -> None:
+    """Sums at prices propose none that fits, or one from which only two layers together lead on."""
+    text = f"  - {{op: input, channels: {sizes[0]}, height: 1, width: 1}}\n  - {{name: flat, op: flatten, inputs: input}}\n"
+    for at, own in enumerate(sizes[1:]):
+        text += LINEAR.format(f"fc{at}", own, f"fc{at - 1}" if at else "flat")
+    changes: dict[str, Any] = {"interconnect.1.link_bandwidth": "10 GB/s", "overlap": overlap}
+    asked: dict[str, Any] = {"array": (2, 2), "optimizer": "adam", "strategy": "optimal", "cost": "time"}
+
+    def score(memory: str) -> Score:
+        machine = load_machine("h100-8x", {**changes, "memory.capacity": memory})
+        return known(plan_model(written(text), hardware=machine, **asked).score)
+
+    memory = f"{int(part * score('80 GB').memory_bytes)} B"
+    fastest = score(memory)
+    monkeypatch.setattr("hypar.planning.fastest.MOST_PLANS", most)
+    moved = score(memory)
+    assert fastest.fits
+    assert moved.fits
+    assert moved.time_s == fastest.time_s
 
 
 def test_a_transformer_that_does_not_fit_by_any_baseline_fits_by_the_search() -> None:

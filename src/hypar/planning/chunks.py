@@ -79,11 +79,15 @@ class Ran:
 
     def beats(self, other: Ran) -> bool:
         """Return whether only this one fits the memory or, if both or neither fit, whether it is faster."""
-        return self.gains(other) or (self.fits and not other.fits)
+        return self.gains(other) or (not other.fits and self.fits)
 
     def gains(self, other: Ran) -> bool:
         """Return whether it is faster, and fits the memory if the other one does."""
-        return faster(self.seconds, other.seconds) and (self.fits or not other.fits)
+        return faster(self.seconds, other.seconds) and (not other.fits or self.fits)
+
+    def shrinks(self, other: Ran) -> bool:
+        """Return whether it holds less."""
+        return faster(self.held, other.held)
 
     def score(self, machine: Machine) -> Score:
         """Return the score of the step."""

@@ -91,7 +91,7 @@ def _fastest(
     if bound is not None:
         answer = replace(answer, bounds=(), exact=False, step=(best.seconds, *bound))
     if not best.fits and proposer is not None:
-        answer = replace(answer, smallest=memory_of(tried.smallest.work.lanes[0]))
+        answer = replace(answer, smallest=memory_of(tried.ran[tried.smallest].work.lanes[0]))
     node = replace(found, answer=answer).taking(iter(tried.best))
     return node, run_chunked(node.work, planner.request.chunks) if planner.request.chunks else best
 
@@ -100,7 +100,7 @@ def _refined(planner: Planner, node: Node, ran: Ran) -> tuple[Node, RefinementRe
     slots = [*planner.slots(node)]
     before = tuple(slot.chosen for slot in slots)
     tried = Trials(slots, lambda chosen: run_chunked(node.taking(iter(chosen)).work), {before: ran})
-    tried.polish()
+    tried.polish(4 * MOST_TASKS)
     pairs = zip(before, tried.best, strict=True)
     changed = sum(one != other for own, new in pairs for one, other in zip(own, new, strict=True))
     after_s = tried.ran[tried.best].seconds

@@ -12,7 +12,7 @@ and its update. The least sum over a path is below every plan's time, whatever f
 *Few plans* are all run, so that the fastest of them is the optimum.
 
 *Moves:* a whole level of some plan, two levels that change places, the choice of layers that are alike at one level, that of a
-single layer. The first that helps is kept, until none does. Guarantee: none.
+single layer, those of two layers. The first that helps is kept, until none does. Guarantee: none.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ WORK = {"what devices compute": Prices(0.0, 0.0, 0.0, 0.0, 0.0)}
 SUM = {"all that takes time": Prices()}
 """The prices that add up a step where nothing runs beside anything."""
 
-MOST_PLANS = 2**10
-"""Plans that are all run."""
+MOST_PLANS = 2**11
+"""Plans that are all run, and choices of two layers, one behind the other, that are all tried together."""
 
 SIZES = 2, 4, 8
 """Ways of the parts of a level that takes several dims at once, larger ones where there would be too many states."""
@@ -267,21 +267,35 @@ class Trials:
         return None if choices is None else self.ran[choices]
 
     @property
-    def smallest(self) -> Ran:
+    def smallest(self) -> Choices:
         """The plan that holds least."""
-        return min(self.ran.values(), key=lambda own: own.held)
+        return min(self.ran, key=lambda own: self.ran[own].held)
 
     def every(self) -> bool:
         """Run all plans, if they are few; return whether they are."""
         options = [slot.options for slot in self.slots]
         if math.prod(map(len, chain.from_iterable(options))) > MOST_PLANS:
             return False
-        for choices in every_plan(options, lambda at, own: self.slots[at].runs(own)):
+        plans = every_plan(options, lambda at, own: self.slots[at].runs(own))
+        # The memory of plans that are slower than one that fits need not be counted.
+        for choices in sorted(plans, key=lambda own: self._run(own).seconds):
             self.tried(choices)
+            if self.ran[choices].fits:
+                break
         return True
 
-    def polish(self, most: float = math.inf, enough: float = 0.0) -> None:
-        """Move the best plan until nothing helps, or it is fast enough; steps of ``most`` tasks in all are tried at most."""
+    def shrink(self, most: float) -> bool:
+        """Move the plan that holds least until one fits, or nothing holds less; return whether one does, which is the best from now on."""
+        fastest, self.best = self.best, self.smallest
+        self.polish(most, math.inf, Ran.shrinks)
+        fits = self.ran[self.best].fits
+        self.best = self.best if fits else fastest
+        return fits
+
+    def polish(
+        self, most: float = math.inf, enough: float = 0.0, better: Callable[[Ran, Ran], bool] = Ran.gains
+    ) -> None:
+        """Move the best plan until nothing is better, or it fits and is fast enough; steps of ``most`` tasks in all are tried at most."""
         left, before = most / max(1, len(self.ran[self.best].step.pieces)), None
         while before is not self.best:
             before = self.best
@@ -293,20 +307,20 @@ class Trials:
                 if not all(new[at] == chosen[at] or self._allows(at, new[at]) for at in places):
                     continue
                 changed = tuple([new.get(at, own) for at, own in enumerate(chosen)])
-                if changed not in self.ran and self._may_fit(best, chosen, changed):
+                if changed not in self.ran and self._may_help(best, chosen, changed):
                     tell(f"refining {self.slots[places[0]].layer if len(places) == 1 else 'layers'}")
                     left -= 1
-                    self.tried(changed, type(best).gains)
+                    self.tried(changed, better)
 
     def _allows(self, at: int, own: Options) -> bool:
         """Return whether a slot offers choices, which come from other levels too, and may run with them."""
         slot = self.slots[at]
         return slot.runs(own) and all(one in of for one, of in zip(own, slot.options, strict=True))
 
-    def _may_fit(self, best: Ran, chosen: Choices, changed: Choices) -> bool:
-        if self.more is None or not best.fits:
-            return True
-        return best.work.lanes[0].setting.machine.fits(best.held + self.more(chosen, changed))
+    def _may_help(self, best: Ran, chosen: Choices, changed: Choices) -> bool:
+        """Return whether a change may fit, or of a plan that does not hold less."""
+        more = 0.0 if self.more is None else self.more(chosen, changed)
+        return best.work.lanes[0].setting.machine.fits(best.held + more) if best.fits else more <= 0
 
     def _moves(self) -> Iterator[tuple[Sequence[int], Move]]:
         """Yield the slots that move, with a function from the number of each and its choices to others."""
@@ -324,10 +338,19 @@ class Trials:
                 yield from (
                     (places, partial(_replaced, level, dict.fromkeys(places, own))) for own in options
                 )
+        each = [math.prod(map(len, slot.options)) for slot in self.slots]
+        few = sum(one * other for one, other in pairwise(each)) <= MOST_PLANS
+        for pair in pairwise(every) if few else ():
+            for both in product(*(product(*self.slots[at].options) for at in pair)):
+                yield pair, partial(_given, dict(zip(pair, both, strict=True)))
 
 
 def _replaced(level: int, of: Mapping[int, Choice] | Options, at: int, own: Options) -> Options:
     return (*own[:level], of[at], *own[level + 1 :])
+
+
+def _given(chosen: Mapping[int, Options], at: int, _: Options) -> Options:
+    return chosen[at]
 
 
 def _exchanged(one: int, other: int, _: int, own: Options) -> Options:
@@ -352,7 +375,11 @@ def searched(
         return
     for bound in () if proposer is None else _proposals(proposer, trials, memory_bytes):
         yield bound
-    if memory_bytes is None or trials.ran[trials.best].fits:
+    fits = memory_bytes is None or trials.ran[trials.best].fits
+    if memory_bytes is not None and not fits and trials.ran[trials.smallest].held <= FAR * memory_bytes:
+        fits = trials.shrink(most)
+        yield bound
+    if fits:
         trials.polish(most, 0.0 if bound is None else bound.seconds * (1 + ENOUGH))
         yield bound
 
@@ -387,7 +414,7 @@ def _prices(proposer: Proposer, trials: Trials, memory_bytes: float) -> Iterator
     first, *_ = trials.ran.values()
     price, low, high = first.seconds / first.held / 16, 0.0, math.inf
     even = HIDDEN[-1] if proposer.question.overlaps else Prices()
-    for _ in range(MOST_PRICES if trials.smallest.held <= FAR * memory_bytes else 0):
+    for _ in range(MOST_PRICES if trials.ran[trials.smallest].held <= FAR * memory_bytes else 0):
         yield price
         ran = trials.tried(proposer.found(even._replace(byte=price, saved=price))[0]) or first
         low, high = (low, price) if ran.fits else (price, high)
