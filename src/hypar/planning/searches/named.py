@@ -20,7 +20,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache, partial
-from itertools import combinations, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
     from hypar.solve.counts.solution import Found
 
     Choices = tuple[Options, ...]
-    Price = Callable[[Indices], Answer]
     Left = tuple[CostGraph, list[Indices]]
 
 COUNTS = "counts"
@@ -53,8 +51,8 @@ COUNTS = "counts"
 COUNTING_PAYS = NARROWING_PAYS = 2**20
 """Entries of a cost graph of whole matrices from which counts take less time; and from which tuples are left out first."""
 
-MOST_TUPLES, MOST_TRIES = 2**22, 40
-"""Most tuples of all layers whose costs are computed one by one; and plans with their levels in another order that are priced."""
+MOST_TUPLES = 2**22
+"""Most tuples of all layers whose costs are computed one by one."""
 
 ROUNDING = 1e-11
 """Largest difference of equal costs that are added up in another order, relative to them."""
@@ -204,21 +202,16 @@ def _improving(question: Question, problem: Counted, improving: Iterator[Found])
     def of(choices: Choices | None) -> Answer:
         return greedy(question, solver=COUNTS) if choices is None else priced(question, choices)
 
-    def price(orders: Indices) -> Answer:
-        return of(problem.choices(orders))
-
-    every: list[Found] = []
+    every: list[Choices | None] = []
+    bound = -math.inf
     for found in improving:
-        if not every or found.bound > every[-1].bound:
-            yield _proven(price(found.orders), found.bound)
-        every.append(found)
+        every.append(problem.choices(found.orders))
+        if found.bound > bound:
+            yield _proven(of(every[-1]), bound := found.bound)
     if not every:
         return
     # The last plan by counts, and the last one without idle devices, which cost what their counts say.
-    distinct = {one.orders.tobytes(): one for one in every[-3:]}
-    bound = every[-1].bound
-    plans = [_ordered(price, problem, one.orders, max(bound, one.cost)) for one in distinct.values()]
-    best = _proven(min(plans, key=lambda each: each.cost), bound)
+    best = _proven(min(map(of, every[-3:]), key=lambda each: each.cost), bound)
     if not best.exact:
         # Counts that leave all tensors out bound nothing.
         best = better_of(best, greedy(question, bound, COUNTS) if bound else relaxed(question))
@@ -232,37 +225,6 @@ def _of_group(question: Question, problem: Counted, orders: Indices) -> Answer:
         return plain
     own = _bounded(priced(question, choices), *plain.bounds)
     return min(own, plain, key=lambda each: each.cost)
-
-
-def _ordered(price: Price, problem: Counted, orders: Indices, least: float) -> Answer:
-    """Return a plan by counts with its costs: levels of one group are told apart by latency alone.
-
-    They change places until no two that do lower the ``price``, or until it is ``least``: a lower bound, or what counts
-    say, which is the same for all orders in a group and no more than any of them costs; ``orders`` has the option of each layer at each level.
-    """
-    best = price(orders)
-    tries = 0
-    while True:
-        for one, other in _pairs(problem, orders):
-            if best.cost <= least * (1 + ROUNDING) or tries == MOST_TRIES:
-                return best
-            tries += 1
-            turned = orders.copy()
-            turned[:, [one, other]] = orders[:, [other, one]]
-            tried = price(turned)
-            if tried.cost < best.cost * (1 - ROUNDING):
-                best, orders = tried, turned
-                break
-        else:
-            return best
-
-
-def _pairs(problem: Counted, orders: Indices) -> Iterator[tuple[int, int]]:
-    """Yield the pairs of unlike levels of one group; none where there is no latency."""
-    for first, last in pairwise(np.cumsum((0, *problem.graph.cells.sizes)).tolist()):
-        for one, other in combinations(range(first, last), 2):
-            if problem.graph.cells.latencies and (orders[:, one] != orders[:, other]).any():
-                yield one, other
 
 
 def by_tuples(question: Question, structure: Structure, budget: Budget) -> Iterator[Answer]:

@@ -184,7 +184,8 @@ def added(
         shards = elements[at, 0] * copies[at, 0][:, None]
         if own_sums.input and own_sums.apart:
             for row, (dim, border) in enumerate(windowed(nest).items(), start=len(at_level)):
-                total[at, row] = shards * here * halo(border, grids.degree(dim), own.of(dim)[:, None])
+                if (degrees := grids.degree(dim)).max() > 1:
+                    total[at, row] = shards * here * halo(border, degrees, own.of(dim)[:, None])
         elif own_sums.input and not least:
             _, inner = factors_of(of_input(nest), ((WHOLE,), options), level.ways, above)
             old, new = above.factors, inner.factors
