@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from hypar.costs.graphs.tables import structure
-from hypar.errors import MemoryLimitError, OptionError, TableLimitError
+from hypar.errors import MemoryLimitError, OptionError
 from hypar.network.graph import LayerGraph
 from hypar.network.nodes import PlanGraph
 from hypar.plan.plan import Plan
@@ -29,7 +29,7 @@ from hypar.planning.question import (
 )
 from hypar.planning.records import Leaf, Node, claim_of, limits_of, pins_text, plan_of
 from hypar.planning.resolved import Resolved
-from hypar.planning.searches.named import costs_by_level
+from hypar.planning.searches.named import COUNTING_PAYS, costs_by_level
 from hypar.planning.uneven.split import (
     Assignment,
     Decision,
@@ -426,13 +426,10 @@ def _line(now: tuple[float, float], before: tuple[float, float]) -> Line:
 def _answer(search: str, question: Question) -> Answer:
     """Run a search; candidate decisions, and plans for other machines with a group in common, ask the same again.
 
-    Where the tables of the solver of the uneven splits would not fit, the levels of a group are solved with a bound.
+    Where the solver of the uneven splits would need large tables, the levels of a group are searched as those of identical devices.
     """
-    run = load_search(search).run
-    try:
-        return run(question)
-    except TableLimitError:
-        return run(replace(question, solver=None))
+    large = question.structure(0, len(question.levels)).entries > COUNTING_PAYS
+    return load_search(search).run(replace(question, solver=None) if large else question)
 
 
 def solver_for(request: Resolved, graph: PlanGraph) -> str:
