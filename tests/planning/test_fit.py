@@ -93,6 +93,16 @@ def test_a_single_stage_that_is_asked_for_is_held() -> None:
         assert {way.stages for way in ways_of(request, network.with_batch(16))} == tried
 
 
+@pytest.mark.parametrize("strategy", [None, "fit"])
+def test_the_best_number_of_stages_is_what_it_finds(strategy: str | None) -> None:
+    asked: dict[str, Any] = {"hardware": "h100-8x", "array": (4,), "batch": 16, "optimizer": "adam"}
+    best, free = (plan_model("gpt2", strategy=strategy, stages=own, **asked) for own in ("best", None))
+    assert best.strategy == "fit"
+    assert best == free
+    scheduled = plan_model("gpt2", stages="best", schedule="gpipe", **asked)
+    assert scheduled.strategy == "hypar"
+
+
 def test_stages_that_are_asked_for_are_held_and_how_they_train_is_chosen() -> None:
     asked = ASKED | {"array": ("s2", 2), "device_memory": "4 GB"}
     found = plan_model("gpt2", **asked)

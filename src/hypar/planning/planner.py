@@ -193,9 +193,12 @@ def resolve(request: Request, network: LayerGraph) -> Resolved:
     """Return a request with nothing left open; raises ``InputError`` if it is not possible."""
     request = _read(request, network)
     on = request.hardware
-    known = on is not None and not on.groups and on.memory_bytes is not None and request.stages != BEST
-    if known and network.over_tokens and request.given().keys() <= OF_TRAINING:
-        request = replace(request, strategy="fit")
+    known = on is not None and not on.groups and on.memory_bytes is not None
+    best, given = request.stages == BEST, request.given().keys() - {"strategy"}
+    alone = known and request.strategy in {None, "fit"} and given <= OF_TRAINING
+    if alone and network.over_tokens and not (best and given & {"schedule", "parts"}):
+        # It tries numbers of stages anyway.
+        request = replace(request, strategy="fit", stages=None if best else request.stages)
     own = drafted(request)
     require_together(request, own)
     chunks = checked_chunks(request.chunks, network)
