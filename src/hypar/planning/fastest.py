@@ -11,8 +11,8 @@ and its update. The least sum over a path is below every plan's time, whatever f
 
 *Few plans* are all run, so that the fastest of them is the optimum.
 
-*Moves:* a whole level of some plan, two levels that change places, the choice of layers that are alike at one level, that of a
-single layer, those of two layers. The first that helps is kept, until none does. Guarantee: none.
+*Moves:* a whole level of some plan, the choice of layers that are alike at one level, that of a single layer, those of two
+layers. The first that helps is kept, until none does. Guarantee: none.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
-from itertools import accumulate, chain, combinations, pairwise, product
+from itertools import accumulate, chain, pairwise, product
 from typing import NamedTuple, cast
 
 from hypar.activity import tell
@@ -328,7 +328,6 @@ class Trials:
         for levels in depths if len(depths) == 1 else ():
             columns = dict.fromkeys(own for plan in self.ran for own in zip(*plan, strict=True))
             yield from ((every, partial(_replaced, to, of)) for to, of in product(range(levels), columns))
-            yield from ((every, partial(_exchanged, *pair)) for pair in combinations(range(levels), 2))
         alike: dict[object, list[int]] = {}
         for at, slot in enumerate(self.slots):
             alike.setdefault((re.sub("[0-9]+", "", slot.layer), slot.options), []).append(at)
@@ -351,11 +350,6 @@ def _replaced(level: int, of: Mapping[int, Choice] | Options, at: int, own: Opti
 
 def _given(chosen: Mapping[int, Options], at: int, _: Options) -> Options:
     return chosen[at]
-
-
-def _exchanged(one: int, other: int, _: int, own: Options) -> Options:
-    turned = {one: own[other], other: own[one]}
-    return tuple([turned.get(level, choice) for level, choice in enumerate(own)])
 
 
 def searched(
