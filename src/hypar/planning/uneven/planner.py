@@ -352,8 +352,7 @@ class SplitSearch:
         if self.equal.beats(found) and self._fits(self.equal):
             yield self.equal
         if self.planner.rule != "equal" and len(self.place.groups) > 1:
-            yield from self._proposed("linear")
-            yield from self._proposed("exact") if self.planner.rule != "linear" else ()
+            yield from self._proposed("linear" if self.planner.rule == "linear" else "exact")
 
     def _made(self, decision: Decision, taken: Sequence[Taken] = ()) -> Branching:
         """Return a decision with its costs, and with its device groups planned; ``taken`` if single layers have other shares."""
