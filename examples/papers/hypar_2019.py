@@ -296,7 +296,7 @@ def figure_8() -> kit.Result:
     for word, (more, less) in {"mp": ("mp", "dp"), "dp": ("dp", "hypar")}.items():
         ratios = [found[more][name] / found[less][name] for name in LARGE]
         spans[word] = f"{min(ratios):.1f} to {max(ratios):.1f}"
-    return {"rows": with_mean(*found.values(), *others), **spans, "fused": others[3]["sfc"]}
+    return {"rows": with_mean(*found.values(), *others), **spans}
 
 
 def explored(run: Run, name: str, vary: Sequence[str]) -> hypar.Exploration:
@@ -492,7 +492,7 @@ def physical() -> kit.Result:
         "memory": [1e12 * energy.memory.value for energy in energies],
         "link": 1e12 * energies[0].link.value if energies[0].link else None,
         "computing": (whole[0] - sent[0]) / (whole[1] - sent[1]), "sending": sent[0] / sent[1],
-        "watts": [watts(one) for one in scores.values()], "rest": (own.energy or {})["static"] / (own.energy_j or 1),
+        "rest": (own.energy or {})["static"] / (own.energy_j or 1),
     }  # fmt: skip
 
 
