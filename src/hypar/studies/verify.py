@@ -52,7 +52,7 @@ MOST_ELEMENTS, MANY_ELEMENTS, ROUNDING = 2**28, 2**22, 1e-9
 """Elements that all devices hold at once at most, 2 GiB; those from which a run takes so long that a smaller network is
 proposed; and the relative difference of a number that a search rounded, or added up in another order."""
 
-LESS, ALL = "try --shrink or a smaller --batch", "all"
+LESS, ALL = ("try --shrink or a smaller --batch", "try a smaller --batch"), "all"
 
 UNCOUNTED = frozenset({"bias", "statistics"})
 """The tensors that have no memory of their own in a plan."""
@@ -193,7 +193,7 @@ def verify_plan(
     run_by, planned_by = runs_by(convention or own), PAPER if convention == PAPER else own
     graph = _sized(plan, whole, batch, shrink=shrink)
     tell(f"lowering {graph.name} by {plan.strategy} over {plan.num_devices} devices")
-    program = lowered(plan, graph, run_by, LESS)
+    program = lowered(plan, graph, run_by, LESS[shrink])
     numbers = None if count else _run(plan, program, shrink=shrink)
     memory: list[Held] = []
     if numbers is not None and machine is not None and plan.score is not None:
@@ -238,7 +238,7 @@ def _run(plan: Plan, program: Program, *, shrink: bool) -> Verification:
     name, elements = program.graph.name, most_elements(program)
     if elements > MOST_ELEMENTS:
         found = f"to run a step of {name!r} on {plan.num_devices:,} devices takes {elements:,} elements"
-        hint = f"{LESS}, or --count to count alone"
+        hint = f"{LESS[shrink]}, or --count to count alone"
         raise PlanError(str(origin_of(plan).file), found, f"at most {MOST_ELEMENTS:,}", hint)
     faster = " (--shrink runs a smaller network)" if elements > MANY_ELEMENTS and not shrink else ""
     tell(f"running {name} on {plan.num_devices} simulated devices, and on one{faster}")
