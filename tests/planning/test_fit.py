@@ -103,6 +103,13 @@ def test_the_best_number_of_stages_is_what_it_finds(strategy: str | None) -> Non
     assert scheduled.strategy == "hypar"
 
 
+def test_stages_are_tried_where_fewer_devices_wait_less_for_each_other() -> None:
+    free, given = (
+        plan_model("bert-large", hardware="hmc", **own) for own in ({"levels": 3}, {"levels": 1, "stages": 4})
+    )
+    assert known(free.score).time_s <= known(given.score).time_s
+
+
 def test_stages_that_are_asked_for_are_held_and_how_they_train_is_chosen() -> None:
     asked = ASKED | {"array": ("s2", 2), "device_memory": "4 GB"}
     found = plan_model("gpt2", **asked)

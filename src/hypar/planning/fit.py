@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache
+from functools import cache, cached_property
 from itertools import accumulate, pairwise, product, starmap
 from operator import itemgetter
 from statistics import mode
@@ -104,7 +104,7 @@ MOST_INSIDE = 2**10
 """Devices of a stage, at most, where a network has blocks."""
 
 WAITING = 1.05
-"""Times what they compute above which a step of devices without stages is long."""
+"""Times an even part of what one device would compute above which a step of devices without stages is long."""
 
 
 class Held(NamedTuple):
@@ -201,6 +201,14 @@ class Runs:
         planner = Planner(own, self.question.graph, self.question.pins, size)
         leaf = planner.answered(self.question, Answer(choices=choices, costs=(), solver="", exact=False))
         return run_chunked(replace(leaf, microbatch=self._microbatch(way.microbatches)).work)
+
+    @cached_property
+    def even_s(self) -> float:
+        """An even part for each device of the seconds that one would compute."""
+        graph = self.question.graph
+        own = Planner(self.of(USUAL).over(()), graph, (), self.request.element_bytes(self.graph))
+        leaf = own.answered(self.question, Answer(choices=((),) * len(graph.layers)))
+        return computing_s(run_chunked(leaf.work).step) / math.prod(self.request.array)
 
     def _staged(self, choices: Choices, way: Way) -> Ran | None:
         """Return the step in stages of even parts; None if some stage does not fit."""
@@ -379,10 +387,9 @@ def _found(runs: Runs) -> Iterator[tuple[Pair, Ran | None]]:
     pairs, smallest = _estimated(runs, plans)
     runs.pairs = [*pairs]
     yield smallest, None
-    alone_s = WAITING * computing_s(runs.run(min(plans, key=lambda own: plans[own].seconds), USUAL).step)
     best: Ran | None = None
     for staged in (False, True):
-        if best is None or best.seconds > alone_s:
+        if best is None or best.seconds > WAITING * runs.even_s:
             open_ = [own for own in pairs if (own.way.stages > 1) is staged]
             for pair, ran in _run(runs, open_, best):
                 best = ran
@@ -498,6 +505,7 @@ def _estimated(runs: Runs, plans: Mapping[Choices, Held]) -> tuple[list[Pair], P
     useful = sorted(spare or runs.ways, key=lambda own: own.microbatches * (1 if own.stages == 1 else -1))
     found: list[Pair] = []
     smallest = math.inf, runs.ways[0], first
+    even_s, devices = runs.even_s, math.prod(runs.request.array)
     for choices, held in plans.items():
         fewest: dict[Way, Pair] = {}
         state = {stage: runs.bytes(choices, Prices(byte=1.0), stage) for stage in {0, *zero, GATHERED}}
@@ -516,7 +524,10 @@ def _estimated(runs: Runs, plans: Mapping[Choices, Held]) -> tuple[list[Pair], P
                 once = (state[way.zero] - shared[way.zero] + memory["buffers"]) / way.stages
                 uneven = runs.uneven(way.stages, way.parts)
                 size = uneven * (size / runs.least + once)
-                seconds = uneven * held.seconds * (1 + zero[way.zero] + again[way.recompute]) / runs.least
+                # Of fewer devices beside each other each waits less, about as there are levels fewer.
+                left_of = math.log(devices * runs.least / way.stages) / math.log(devices)
+                alone_s = even_s + max(0.0, held.seconds - even_s) * left_of
+                seconds = uneven * alone_s * (1 + zero[way.zero] + again[way.recompute]) / runs.least
                 sent_s = EACH[way.zero] * held.exchange_s * way.microbatches / way.stages
                 seconds = max(seconds, sent_s) * (1 + empty / way.microbatches)
                 kind = way._replace(microbatches=0)
