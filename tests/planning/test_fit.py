@@ -104,9 +104,8 @@ def test_the_best_number_of_stages_is_what_it_finds(strategy: str | None) -> Non
 
 
 def test_stages_are_tried_where_fewer_devices_wait_less_for_each_other() -> None:
-    free, given = (
-        plan_model("bert-large", hardware="hmc", **own) for own in ({"levels": 3}, {"levels": 1, "stages": 4})
-    )
+    free = plan_model("bert-large", hardware="hmc", levels=3)
+    given = plan_model("bert-large", hardware="hmc", levels=1, stages=4)
     assert known(free.score).time_s <= known(given.score).time_s
 
 
